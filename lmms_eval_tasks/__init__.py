@@ -1,0 +1,1 @@
+"""PragMatch and CLASH tasks for lmms-eval: one folder a benchmark."""

@@ -1,0 +1,1 @@
+"""The CLASH benchmark: does the model notice that caption and picture contradict?"""

@@ -1,0 +1,1 @@
+"""The PragMatch benchmark: is this picture and caption sarcastic together?"""

@@ -1,0 +1,1 @@
+"""Captions written for photographs that installed packages ship."""

@@ -1,0 +1,1 @@
+"""Verdict scores, shared prefixes and embedded models on top of harness backends."""

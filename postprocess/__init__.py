@@ -1,0 +1,1 @@
+"""All that follows a model's answer: parse, match, metrics, statistics, tables, report."""

@@ -1,0 +1,200 @@
+"""What a backend's answer becomes: the response line, its score, and one flat record a document.
+
+Text is the only thing that survives the harness's caches, filters, gathers and replays, so a
+wrapper that knows log-probabilities writes them as one JSON object on a last line of the answer
+(the response line), and this module splits that line off again before anything is parsed. It must
+never invent a score: no line, no score.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+RECORD_VERSION = 1
+"""Version of the record; readers refuse others by name."""
+
+RESPONSE_LINE_VERSION = 1
+"""Value of the key `pragclash` in a response line."""
+
+STATUSES = ("ok", "unusable", "empty", "truncated", "failed")
+"""What can become of an answer; the first alone is a reading."""
+
+MAX_LINE_CHARS = 20_000
+"""A longer last line is answer text, whatever it looks like: parsing stays bounded."""
+
+FAILED_PREFIX = "[LMMS_EVAL_REQUEST_FAILED"
+"""How the harness's API backends begin the text of a request that failed for good."""
+
+_LINE_START = re.compile(r'\{\s*"pragclash"\s*:')
+_ROUNDING = 1e-4
+"""Log-probabilities above zero by no more than this are rounding of a probability of one."""
+
+
+class Response(NamedTuple):
+    """An answer taken apart: the model's words, and what a wrapper measured beside them."""
+
+    text: str
+    choices: dict[str, float] | None
+    """Natural log of the probability summed over each answer set, by the set's name."""
+    step: int | None
+    """Index of the generated token at which `choices` was read."""
+    source: str | None
+    """What the score rests on: `logprobs`, `censored`, `similarity`, ..."""
+    finish: str | None
+    """`length` where the backend stopped at its token limit, `stop` where it ended by itself."""
+    details: dict[str, Any]
+    """Everything else on the line: spellings, repetition penalty, dtype."""
+
+
+class Score(NamedTuple):
+    """The paper's score and what it rests on."""
+
+    s: float | None
+    """log P(positive set) - log P(negative set); above 0 the pair is judged sarcastic."""
+    mass: float | None
+    """Probability on the two sets together, 0 to 1; little mass makes `s` a guess."""
+
+
+def attach_response(
+    text: str,
+    choices: Mapping[str, float] | None,
+    *,
+    step: int | None = None,
+    source: str = "logprobs",
+    finish: str | None = None,
+    **details: Any,
+) -> str:
+    r"""Append the response line to an answer.
+
+    A line of the same form that the model itself wrote at its end is dropped first: a model
+    cannot hand in its own score.
+
+    Args:
+        text: The backend's answer, unchanged.
+        choices: Natural log of the summed probability of each answer set, or None for no score.
+        step: Index of the generated token the score was read at.
+        source: What the score rests on.
+        finish: `length` or `stop`, where known.
+        **details: Further facts, JSON values.
+
+    Returns:
+        The answer, a line break, and the line.
+
+    >>> attach_response("Yes", {"Yes": -0.5, "No": -1.5}, step=0)
+    'Yes\n{"pragclash": 1, "choices": {"Yes": -0.5, "No": -1.5}, "step": 0, "source": "logprobs"}'
+    """
+    while (parsed := read_response(text)).text != text:
+        text = parsed.text
+    line: dict[str, Any] = {"pragclash": RESPONSE_LINE_VERSION}
+    if choices is not None:
+        line["choices"] = {name: float(logp) for name, logp in choices.items()}
+        if step is not None:
+            line["step"] = step
+        line["source"] = source
+    if finish is not None:
+        line["finish"] = finish
+    line.update(details)
+    return f"{text}\n{json.dumps(line, allow_nan=False)}"
+
+
+def read_response(text: str | None) -> Response:
+    r"""Take an answer apart into the model's words and the response line.
+
+    The line is the last one of the answer; anything that is not exactly a response line (another
+    version, a value that is no log-probability, a missing brace) stays part of the text.
+
+    >>> read_response('No\n{"pragclash": 1, "choices": {"Yes": -2.0, "No": -0.2}}').choices
+    {'Yes': -2.0, 'No': -0.2}
+    >>> read_response("No").choices is None
+    True
+    """
+    text = text or ""
+    whole = Response(text, None, None, None, None, {})
+    stripped = text.rstrip()
+    head, _, last = stripped.rpartition("\n")
+    if len(last) > MAX_LINE_CHARS or not _LINE_START.match(last):
+        return whole
+    try:
+        line = json.loads(last)
+    except (ValueError, RecursionError):
+        return whole
+    version = line.pop("pragclash", None)
+    if version is True or version != RESPONSE_LINE_VERSION:
+        return whole
+    choices = line.pop("choices", None)
+    if choices is not None:
+        choices = _log_probabilities(choices)
+        if choices is None:
+            return whole
+    step = line.pop("step", None)
+    source = line.pop("source", None)
+    finish = line.pop("finish", None)
+    return Response(
+        head.rstrip("\r"),
+        choices,
+        step if isinstance(step, int) and not isinstance(step, bool) else None,
+        source if isinstance(source, str) else None,
+        finish if isinstance(finish, str) else None,
+        line,
+    )
+
+
+def split_response(text: str | None) -> tuple[str, dict[str, float] | None]:
+    """Split an answer into the model's words and the log-probabilities of its answer sets.
+
+    Returns:
+        The text without the response line, and the sets' log-probabilities, or None without a line.
+    """
+    response = read_response(text)
+    return response.text, response.choices
+
+
+def score_of(
+    choices: Mapping[str, float] | None, positive: str = "Yes", negative: str = "No"
+) -> Score:
+    """The score s of PragMatch and the probability mass beneath it.
+
+    Source: protocol of the PragMatch paper, s = log sum P(Y_yes) - log sum P(Y_no).
+
+    >>> score_of({"Yes": math.log(0.6), "No": math.log(0.3)})
+    Score(s=0.6931471805599454, mass=0.8999999999999999)
+    >>> score_of(None)
+    Score(s=None, mass=None)
+    """
+    if choices is None or positive not in choices or negative not in choices:
+        return Score(None, None)
+    yes, no = choices[positive], choices[negative]
+    return Score(yes - no, min(1.0, math.exp(yes) + math.exp(no)))
+
+
+def is_failed(text: str) -> bool:
+    """Whether an answer is the text of a failed request rather than a model's words."""
+    return text.lstrip().startswith(FAILED_PREFIX)
+
+
+def failure_text(reason: str, retries: int = 1) -> str:
+    """The text by which a wrapper reports a failed request, in the harness's own form.
+
+    >>> failure_text("out of memory")
+    '[LMMS_EVAL_REQUEST_FAILED after 1 retries] out of memory'
+    """
+    return f"{FAILED_PREFIX} after {retries} retries] {reason}"
+
+
+def _log_probabilities(value: object) -> dict[str, float] | None:
+    """A mapping of names to finite log-probabilities, or None where it is not one."""
+    if not isinstance(value, dict) or not value:
+        return None
+    out: dict[str, float] = {}
+    for name, logp in value.items():
+        if isinstance(logp, bool) or not isinstance(logp, int | float):
+            return None
+        # The comparison comes first: it holds for integers too large for a float.
+        if not -1e300 < logp <= _ROUNDING:
+            return None
+        out[name] = min(0.0, float(logp))
+    return out

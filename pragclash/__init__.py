@@ -1,0 +1,1 @@
+"""The front door: command line and lmms_eval launcher, nothing else."""
