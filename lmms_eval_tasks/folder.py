@@ -1,0 +1,496 @@
+"""The dataset folder: rows, pictures, manifest; read, checked and written in one place.
+
+A folder holds one benchmark: a rows file (`captions.jsonl` for PragMatch, `samples.jsonl` for
+CLASH), the pictures once each under `images/`, and `manifest.json`. A fault in a row is an error
+that names file and row, because a wrong row would become a wrong number. A picture that is missing
+or does not decode is an omission: its rows are left out, named and counted. Nothing here reads
+outside the folder.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import json
+import os
+import re
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from platformdirs import user_data_dir
+
+FORMAT_NAME = "pragclash-dataset"
+FORMAT_VERSION = 1
+KINDS = ("sample", "custom", "full")
+BENCHMARKS = ("pragmatch", "clash")
+MANIFEST = "manifest.json"
+ENVIRONMENT = "PRAGCLASH_DATA"
+
+MAX_LINE_BYTES = 1_000_000
+MAX_TEXT_CHARS = 20_000
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+_FLOAT_FORM = re.compile(r"\d+(?:\.\d+)?[eE]\+?\d+|\d{16,}\.0*")
+_FLOAT_EXACT = 2**53
+"""Integers above this do not all survive a float."""
+
+
+class Fault(NamedTuple):
+    """One thing that is wrong with a folder."""
+
+    file: str
+    row: int | None
+    """Line of the file, counted from 1; None where the fault is the file's as a whole."""
+    message: str
+
+    def __str__(self) -> str:
+        """`file:row: message`, the form editors can jump to."""
+        return f"{self.file}{'' if self.row is None else f':{self.row}'}: {self.message}"
+
+
+class FolderError(ValueError):
+    """A dataset folder that cannot be used; `faults` names each reason with file and row."""
+
+    def __init__(self, path: Path, faults: Sequence[Fault]) -> None:
+        """Keep the faults and put the first ones into the message."""
+        self.path, self.faults = path, list(faults)
+        shown = "; ".join(str(fault) for fault in self.faults[:3])
+        more = len(self.faults) - 3
+        tail = f"; and {more} more (pragclash validate {path} lists all)" if more > 0 else ""
+        super().__init__(f"{path}: {shown}{tail}")
+
+
+class Format(NamedTuple):
+    """What a benchmark's rows look like."""
+
+    benchmark: str
+    rows_file: str
+    required: tuple[str, ...]
+    optional: tuple[str, ...]
+    check_row: Callable[[Mapping[str, Any]], list[str]]
+    """Faults of one row on its own, beyond missing and unknown columns."""
+    check_rows: Callable[[Sequence[tuple[int, Mapping[str, Any]]]], list[tuple[int, str]]]
+    """Faults between rows, each with the line it belongs to; takes (line, row) pairs."""
+
+
+class Folder(NamedTuple):
+    """A dataset folder, read and checked."""
+
+    path: Path
+    benchmark: str
+    manifest: dict[str, Any]
+    kind: str
+    fingerprint: str
+    """SHA-256 over all rows and the pictures that could be read; order does not matter."""
+    rows: list[dict[str, Any]]
+    """Rows whose picture can be used, in the file's order."""
+    omitted: dict[str, str]
+    """Picture path to the reason why its rows are left out."""
+
+
+def format_of(benchmark: str) -> Format:
+    """The row format of a benchmark.
+
+    Raises:
+        ValueError: The benchmark is none of ours.
+    """
+    if benchmark not in BENCHMARKS:
+        raise ValueError(f"unknown benchmark {benchmark!r}; known: {', '.join(BENCHMARKS)}")
+    module = importlib.import_module(f"lmms_eval_tasks.{benchmark}.data")
+    fmt: Format = module.FORMAT
+    return fmt
+
+
+def data_home() -> Path | None:
+    """The folder that `PRAGCLASH_DATA` names, or None where it is unset."""
+    value = os.environ.get(ENVIRONMENT)
+    return Path(value).expanduser() if value else None
+
+
+def current_path(benchmark: str) -> Path | None:
+    """Where the benchmark's dataset folder is, or None where the sample is to be used.
+
+    Raises:
+        FolderError: `PRAGCLASH_DATA` is set and holds no folder for the benchmark.
+    """
+    home = data_home()
+    if home is None:
+        default = Path(user_data_dir("pragclash")) / benchmark
+        return default if default.is_dir() and any(default.iterdir()) else None
+    path = home / benchmark
+    rows_file = format_of(benchmark).rows_file
+    if (path / rows_file).is_file():
+        return path
+    if (home / rows_file).is_file():
+        hint = f"{ENVIRONMENT} must name the folder above it, with {rows_file} in {benchmark}/"
+        raise FolderError(home, [Fault(rows_file, None, f"found here, but {hint}")])
+    state = "is empty" if path.is_dir() else "does not exist"
+    message = (
+        f"{ENVIRONMENT} is set, but {path} {state}; build one with `pragclash data {benchmark}`, "
+        f"or unset {ENVIRONMENT} to use the sample"
+    )
+    raise FolderError(path, [Fault(rows_file, None, message)])
+
+
+def current_folder(benchmark: str) -> Folder:
+    """The dataset that tasks run on: the folder of `PRAGCLASH_DATA`, the default one, or the sample.
+
+    Raises:
+        FolderError: The folder is missing, empty or faulty.
+    """
+    path = current_path(benchmark)
+    if path is None:
+        from lmms_eval_tasks.sample.build import sample_folder
+
+        path = sample_folder(benchmark)
+    return load_folder(path, benchmark)
+
+
+def load_folder(path: Path | str, benchmark: str) -> Folder:
+    """Read a dataset folder and leave out the rows whose picture cannot be used.
+
+    The result is kept for the life of the process as long as the files do not change.
+
+    Raises:
+        FolderError: Any fault but a missing or corrupt picture, or no usable row at all.
+    """
+    path = Path(path)
+    fmt = format_of(benchmark)
+    return _load(path, benchmark, _stamp(path / fmt.rows_file), _stamp(path / MANIFEST))
+
+
+def check_folder(path: Path | str, benchmark: str | None = None) -> list[Fault]:
+    """All faults of a folder, unusable pictures included; empty when it is sound."""
+    path = Path(path)
+    if not path.is_dir():
+        return [Fault(str(path), None, "is not a folder")]
+    manifest, faults = _read_manifest(path)
+    benchmark = benchmark or manifest.get("benchmark")
+    if benchmark not in BENCHMARKS:
+        found = [b for b in BENCHMARKS if (path / format_of(b).rows_file).is_file()]
+        if len(found) != 1:
+            return faults or [Fault(MANIFEST, None, "names no known benchmark")]
+        benchmark = found[0]
+    fmt = format_of(benchmark)
+    rows, row_faults = _read_rows(path, fmt)
+    faults += row_faults
+    for picture, (line, reason) in _picture_faults(path, rows).items():
+        faults.append(Fault(fmt.rows_file, line, f"picture {picture}: {reason}"))
+    if not rows and not row_faults:
+        faults.append(Fault(fmt.rows_file, None, "holds no rows"))
+    return faults
+
+
+def write_folder(
+    out: Path | str,
+    benchmark: str,
+    rows: Iterable[Mapping[str, Any]],
+    images: Mapping[str, bytes | Path],
+    manifest: Mapping[str, Any],
+) -> Folder:
+    """Write a dataset folder in one step: it is there whole, or not at all.
+
+    Args:
+        out: The folder to make; it must not exist, or be empty.
+        benchmark: `pragmatch` or `clash`.
+        rows: Rows of the benchmark's format; `image` names a key of `images`.
+        images: File path inside the folder (`images/...`) to its bytes or to a file to copy.
+        manifest: `kind` and whatever describes sources; format, version and counts are added.
+
+    Raises:
+        FileExistsError: `out` holds something already.
+        FolderError: The rows would not pass `check_folder`.
+    """
+    out, fmt, rows = Path(out), format_of(benchmark), [dict(row) for row in rows]
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise FileExistsError(f"{out} exists already; choose another folder or remove it")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    try:
+        for name, content in sorted(images.items()):
+            reason = unsafe_path(name)
+            if reason:
+                raise FolderError(out, [Fault(name, None, reason)])
+            target = partial / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(content, bytes):
+                target.write_bytes(content)
+            else:
+                shutil.copyfile(content, target)
+        lines = [json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows]
+        (partial / fmt.rows_file).write_text("".join(f"{x}\n" for x in lines), encoding="utf-8")
+        whole = {
+            "format": FORMAT_NAME,
+            "version": FORMAT_VERSION,
+            "benchmark": benchmark,
+            **manifest,
+            "n_rows": len(rows),
+            "n_pictures": len({row.get("image_id") for row in rows}),
+        }
+        text = json.dumps(whole, indent=2, ensure_ascii=False, sort_keys=True, allow_nan=False)
+        (partial / MANIFEST).write_text(text + "\n", encoding="utf-8")
+        faults = check_folder(partial, benchmark)
+        if faults:
+            raise FolderError(out, faults)
+        partial.chmod(0o755)
+        if out.is_dir():
+            out.rmdir()
+        partial.rename(out)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return load_folder(out, benchmark)
+
+
+def unsafe_path(name: str) -> str | None:
+    """Why a picture path may not be used, or None when it stays inside the folder.
+
+    >>> unsafe_path("images/../../secret.png")
+    'the path leaves the folder'
+    >>> unsafe_path("images/1.png") is None
+    True
+    """
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name:
+        return "the path leaves the folder"
+    if not path.parts or path.parts[0] != "images" or len(path.parts) < 2:
+        return "pictures lie under images/"
+    if any(part.startswith(".") for part in path.parts) or not name.isprintable():
+        return "the path has a hidden or unprintable part"
+    return None
+
+
+def check_id(name: str, value: object) -> list[str]:
+    """Faults of an identifier: its type, a trip through a float, characters that leave a folder.
+
+    >>> check_id("image_id", "892551658487631873")
+    []
+    >>> check_id("image_id", 8.925516584876319e17)
+    ['image_id went through a float (8.925516584876319e+17): read it as text']
+    """
+    if isinstance(value, float) or (isinstance(value, str) and _FLOAT_FORM.fullmatch(value)):
+        return [f"{name} went through a float ({value}): read it as text"]
+    if not isinstance(value, str):
+        return [f"{name} must be text, not {type(value).__name__} ({str(value)[:40]})"]
+    if not _ID.fullmatch(value) or ".." in value:
+        return [f"{name} {value[:80]!r} may hold only letters, digits, '.', '_' and '-'"]
+    return []
+
+
+def check_text(name: str, value: object) -> list[str]:
+    """Faults of a text column: type, emptiness, length, characters that no file can hold."""
+    if not isinstance(value, str):
+        return [f"{name} must be text, not {type(value).__name__}"]
+    if not value.strip():
+        return [f"{name} is empty"]
+    if len(value) > MAX_TEXT_CHARS:
+        return [f"{name} has {len(value)} characters; at most {MAX_TEXT_CHARS} are allowed"]
+    if any("\ud800" <= char <= "\udfff" for char in value):
+        return [f"{name} holds a lone surrogate"]
+    return []
+
+
+def picture_fault(path: Path) -> str | None:
+    """Why a picture cannot be used, or None when all its pixels decode."""
+    try:
+        status = path.stat()
+    except OSError:
+        return "is missing"
+    return _decode_fault(str(path), status.st_mtime_ns, status.st_size)
+
+
+@functools.lru_cache(maxsize=100_000)
+def _decode_fault(path: str, _mtime: int, size: int) -> str | None:
+    from PIL import Image, ImageFile
+
+    if size == 0:
+        return "is an empty file"
+    # The harness lets truncated pictures load with grey where bytes are missing.
+    lenient, ImageFile.LOAD_TRUNCATED_IMAGES = ImageFile.LOAD_TRUNCATED_IMAGES, False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(path) as picture:
+                picture.load()
+    except Exception as error:
+        return f"does not decode ({type(error).__name__}: {str(error)[:120]})"
+    finally:
+        ImageFile.LOAD_TRUNCATED_IMAGES = lenient
+    return None
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+@functools.lru_cache(maxsize=8)
+def _load(path: Path, benchmark: str, _rows: object, _manifest: object) -> Folder:
+    fmt = format_of(benchmark)
+    if not path.is_dir():
+        raise FolderError(path, [Fault(str(path), None, "is not a folder")])
+    manifest, faults = _read_manifest(path)
+    if not faults and manifest["benchmark"] != benchmark:
+        faults.append(Fault(MANIFEST, None, f"is for {manifest['benchmark']}, not {benchmark}"))
+    rows, row_faults = _read_rows(path, fmt)
+    faults += row_faults
+    if not rows and not row_faults:
+        faults.append(Fault(fmt.rows_file, None, "holds no rows"))
+    if faults:
+        raise FolderError(path, faults)
+    unusable = _picture_faults(path, rows)
+    kept = [row for _, row in rows if row["image"] not in unusable]
+    if not kept:
+        first = next(iter(unusable))
+        reason = f"no picture can be used; the first, {first}, {unusable[first][1]}"
+        raise FolderError(path, [Fault(fmt.rows_file, None, reason)])
+    fingerprint = _fingerprint(path, [row for _, row in rows], unusable)
+    omitted = {picture: reason for picture, (_, reason) in unusable.items()}
+    return Folder(path, benchmark, manifest, manifest["kind"], fingerprint, kept, omitted)
+
+
+def _fingerprint(path: Path, rows: Sequence[dict[str, Any]], unusable: Mapping[str, Any]) -> str:
+    digest = hashlib.sha256()
+    for row in sorted(rows, key=lambda row: row["sample_id"]):
+        digest.update(json.dumps(row, sort_keys=True, ensure_ascii=True).encode() + b"\n")
+    for picture in sorted({row["image"] for row in rows}):
+        content = b"-" if picture in unusable else (path / picture).read_bytes()
+        digest.update(picture.encode() + b"\0" + hashlib.sha256(content).digest())
+    return digest.hexdigest()
+
+
+def _read_manifest(path: Path) -> tuple[dict[str, Any], list[Fault]]:
+    try:
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}, [Fault(MANIFEST, None, "is missing")]
+    except UnicodeDecodeError as error:
+        return {}, [Fault(MANIFEST, None, f"is not UTF-8 ({error.reason})")]
+    except (ValueError, RecursionError) as error:
+        return {}, [Fault(MANIFEST, None, f"is not JSON ({str(error)[:120]})")]
+    if not isinstance(manifest, dict):
+        return {}, [Fault(MANIFEST, None, "is not a JSON object")]
+    faults = []
+    if manifest.get("format") != FORMAT_NAME or manifest.get("version") != FORMAT_VERSION:
+        found = f"{manifest.get('format')!r} {manifest.get('version')!r}"
+        message = f'"format" and "version" are {found}; this reads {FORMAT_NAME!r} {FORMAT_VERSION}'
+        faults.append(Fault(MANIFEST, None, message))
+    if manifest.get("benchmark") not in BENCHMARKS:
+        faults.append(Fault(MANIFEST, None, f'"benchmark" must be one of {", ".join(BENCHMARKS)}'))
+    if manifest.get("kind") not in KINDS:
+        faults.append(Fault(MANIFEST, None, f'"kind" must be one of {", ".join(KINDS)}'))
+    return manifest, faults
+
+
+def _read_rows(path: Path, fmt: Format) -> tuple[list[tuple[int, dict[str, Any]]], list[Fault]]:
+    """Rows with their line numbers, and every fault of the file; faulty rows are in neither use."""
+    file, faults = fmt.rows_file, []
+    try:
+        raw = (path / file).read_bytes()
+    except FileNotFoundError:
+        return [], [Fault(file, None, "is missing")]
+    rows: list[tuple[int, dict[str, Any]]] = []
+    for line, content in enumerate(raw.split(b"\n"), start=1):
+        if not content.strip():
+            continue
+        row, messages = _parse_row(content, fmt)
+        faults += [Fault(file, line, message) for message in messages]
+        if row is not None and not messages:
+            rows.append((line, row))
+    faults += [Fault(file, line, message) for line, message in _common_faults(rows)]
+    faults += [Fault(file, line, message) for line, message in fmt.check_rows(rows)]
+    return rows, sorted(faults, key=lambda fault: fault.row or 0)
+
+
+def _parse_row(content: bytes, fmt: Format) -> tuple[dict[str, Any] | None, list[str]]:
+    if len(content) > MAX_LINE_BYTES:
+        return None, [f"has {len(content)} bytes; at most {MAX_LINE_BYTES} are allowed"]
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        return None, [f"is not UTF-8 (byte {error.start}: {error.reason})"]
+    try:
+        row = json.loads(text, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        return None, [f"is not JSON ({str(error)[:120]})"]
+    if not isinstance(row, dict):
+        return None, ["is not a JSON object"]
+    messages = [f"has no {name!r}" for name in fmt.required if name not in row]
+    known = (*fmt.required, *fmt.optional)
+    for name in row:
+        if name not in known:
+            allowed = ", ".join(known)
+            messages.append(f"has the unknown column {str(name)[:40]!r}; known: {allowed}")
+    if messages:
+        return row, messages
+    messages = check_id("sample_id", row["sample_id"]) + check_id("image_id", row["image_id"])
+    messages += check_text("image", row["image"])
+    if not messages:
+        reason = unsafe_path(row["image"])
+        messages += [f"image {row['image'][:80]!r}: {reason}"] if reason else []
+        messages += _damaged(row["image_id"], PurePosixPath(row["image"]).stem)
+    return row, messages + fmt.check_row(row)
+
+
+def _damaged(image_id: str, stem: str) -> list[str]:
+    """An id that differs from its file's number only by what a float loses."""
+    if image_id == stem or not (image_id.isdecimal() and stem.isdecimal()):
+        return []
+    a, b = int(image_id), int(stem)
+    if min(a, b) > _FLOAT_EXACT and float(a) == float(b):
+        return [f"image_id {image_id} differs from its picture {stem} as after a float"]
+    return []
+
+
+def _common_faults(rows: Sequence[tuple[int, Mapping[str, Any]]]) -> list[tuple[int, str]]:
+    faults, samples, pictures = [], {}, {}
+    for line, row in rows:
+        first = samples.setdefault(row["sample_id"], line)
+        if first != line:
+            faults.append((line, f"sample_id {row['sample_id']!r} stands in row {first} already"))
+        picture, where = pictures.setdefault(row["image_id"], (row["image"], line))
+        if picture != row["image"]:
+            message = f"image_id {row['image_id']!r} has picture {picture!r} in row {where}"
+            faults.append((line, f"{message} and {row['image']!r} here"))
+    large = {
+        row["image_id"]: line
+        for line, row in rows
+        if row["image_id"].isdecimal() and int(row["image_id"]) > _FLOAT_EXACT
+    }
+    # One such id may be exact by chance; many that are all exact went through a float.
+    if len(large) >= 3 and all(int(float(int(x))) == int(x) for x in large):
+        faults += [(line, f"image_id {x} looks rounded by a float") for x, line in large.items()]
+    return faults
+
+
+def _picture_faults(
+    path: Path, rows: Sequence[tuple[int, Mapping[str, Any]]]
+) -> dict[str, tuple[int, str]]:
+    faults: dict[str, tuple[int, str]] = {}
+    root, seen = path.resolve(), set()
+    for line, row in rows:
+        name = row["image"]
+        if name in seen:
+            continue
+        seen.add(name)
+        picture = path / name
+        if not picture.resolve().is_relative_to(root):
+            faults[name] = (line, "is a link that leaves the folder")
+            continue
+        reason = picture_fault(picture)
+        if reason:
+            faults[name] = (line, reason)
+    return faults
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    row = dict(pairs)
+    if len(row) != len(pairs):
+        raise ValueError("a key stands twice")
+    return row

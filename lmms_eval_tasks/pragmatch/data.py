@@ -1,0 +1,98 @@
+"""PragMatch rows: what a caption row must say, and which rows a task asks about.
+
+One row is one caption of one picture: P (sarcastic), L (literal) or M (arbitrary mismatch), clean
+or with one cue edited. Rows are always put together by picture id, never by position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lmms_eval_tasks.folder import Folder, Format, check_text
+from lmms_eval_tasks.pragmatch.families import CUES, TaskSpec
+
+CONDITIONS = ("P", "L", "M")
+EDITS = {"mask": "P", "inject": "M"}
+"""Cue edit to the condition it applies to."""
+
+Slot = tuple[str, str | None, str | None]
+"""Condition, cue and edit: what one picture has at most one caption of."""
+
+
+def slot_of(row: Mapping[str, Any]) -> Slot:
+    """The place a row takes among the captions of its picture."""
+    return row["condition"], row["cue"], row["edit"]
+
+
+def check_row(row: Mapping[str, Any]) -> list[str]:
+    """Faults of one caption row."""
+    faults = check_text("caption", row["caption"])
+    condition, cue, edit, label = row["condition"], row["cue"], row["edit"], row["label"]
+    if condition not in CONDITIONS:
+        faults.append(f"condition {str(condition)[:40]!r} is none of {', '.join(CONDITIONS)}")
+    elif isinstance(label, bool) or label not in (0, 1) or not isinstance(label, int):
+        faults.append(f"label must be 0 or 1, not {str(label)[:40]!r}")
+    elif label != (condition == "P"):
+        faults.append(f"label {label} contradicts condition {condition}: only P is sarcastic (1)")
+    if (cue is None) != (edit is None):
+        faults.append("cue and edit are set together or not at all")
+    elif cue is not None:
+        if cue not in CUES:
+            faults.append(f"cue {str(cue)[:40]!r} is none of {', '.join(CUES)}")
+        if edit not in EDITS:
+            faults.append(f"edit {str(edit)[:40]!r} is none of {', '.join(EDITS)}")
+        elif condition in CONDITIONS and EDITS[edit] != condition:
+            faults.append(f"edit {edit!r} is for condition {EDITS[edit]}, not {condition}")
+    fold = row.get("fold")
+    if fold is not None and (isinstance(fold, bool) or not isinstance(fold, int) or fold < 0):
+        faults.append(f"fold must be a whole number from 0, not {str(fold)[:40]!r}")
+    return faults
+
+
+def check_rows(rows: Sequence[tuple[int, Mapping[str, Any]]]) -> list[tuple[int, str]]:
+    """Faults between rows: two captions in one place, edits without an original, split folds."""
+    faults: list[tuple[int, str]] = []
+    places: dict[tuple[str, Slot], int] = {}
+    folds: dict[str, tuple[Any, int]] = {}
+    for line, row in rows:
+        place = (row["image_id"], slot_of(row))
+        first = places.setdefault(place, line)
+        if first != line:
+            faults.append((line, f"picture {row['image_id']} has this caption in row {first} too"))
+        fold, where = folds.setdefault(row["image_id"], (row.get("fold"), line))
+        if fold != row.get("fold"):
+            message = f"fold {row.get('fold')} differs from fold {fold} of its picture in row"
+            faults.append((line, f"{message} {where}"))
+    for line, row in rows:
+        original = (row["image_id"], (row["condition"], None, None))
+        if row["edit"] is not None and original not in places:
+            message = f"picture {row['image_id']} has no clean {row['condition']} to compare with"
+            faults.append((line, message))
+    return faults
+
+
+FORMAT = Format(
+    benchmark="pragmatch",
+    rows_file="captions.jsonl",
+    required=("sample_id", "image_id", "image", "condition", "cue", "edit", "caption", "label"),
+    optional=("fold", "extra"),
+    check_row=check_row,
+    check_rows=check_rows,
+)
+
+
+def select(folder: Folder, spec: TaskSpec) -> list[dict[str, Any]]:
+    """The rows a task asks about: picture by picture, a picture's captions next to each other.
+
+    Pictures stand in the order in which the file first names them. For cue tasks only pictures
+    that have an edited caption count, because the clean one is asked on the same pictures.
+    """
+    pictures: dict[str, dict[Slot, dict[str, Any]]] = {}
+    for row in folder.rows:
+        pictures.setdefault(row["image_id"], {})[slot_of(row)] = row
+    rows = []
+    for captions in pictures.values():
+        if all(slot in captions for slot in spec.needed):
+            rows += [captions[slot] for slot in spec.slots if slot in captions]
+    return rows
