@@ -90,6 +90,8 @@ class Folder(NamedTuple):
     """Rows whose picture can be used, in the file's order."""
     omitted: dict[str, str]
     """Picture path to the reason why its rows are left out."""
+    omitted_rows: list[dict[str, Any]]
+    """The rows of those pictures, so that each task can count what it loses."""
 
 
 def format_of(benchmark: str) -> Format:
@@ -137,7 +139,7 @@ def current_path(benchmark: str) -> Path | None:
 
 
 def current_folder(benchmark: str) -> Folder:
-    """The dataset that tasks run on: the folder of `PRAGCLASH_DATA`, the default one, or the sample.
+    """The dataset that tasks run on: of `PRAGCLASH_DATA`, the default folder, or the sample.
 
     Raises:
         FolderError: The folder is missing, empty or faulty.
@@ -352,7 +354,8 @@ def _load(path: Path, benchmark: str, _rows: object, _manifest: object) -> Folde
         raise FolderError(path, [Fault(fmt.rows_file, None, reason)])
     fingerprint = _fingerprint(path, [row for _, row in rows], unusable)
     omitted = {picture: reason for picture, (_, reason) in unusable.items()}
-    return Folder(path, benchmark, manifest, manifest["kind"], fingerprint, kept, omitted)
+    lost = [row for _, row in rows if row["image"] in unusable]
+    return Folder(path, benchmark, manifest, manifest["kind"], fingerprint, kept, omitted, lost)
 
 
 def _fingerprint(path: Path, rows: Sequence[dict[str, Any]], unusable: Mapping[str, Any]) -> str:

@@ -6,10 +6,10 @@ or with one cue edited. Rows are always put together by picture id, never by pos
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lmms_eval_tasks.folder import Folder, Format, check_text
+from lmms_eval_tasks.folder import Format, check_text
 from lmms_eval_tasks.pragmatch.families import CUES, TaskSpec
 
 CONDITIONS = ("P", "L", "M")
@@ -82,17 +82,17 @@ FORMAT = Format(
 )
 
 
-def select(folder: Folder, spec: TaskSpec) -> list[dict[str, Any]]:
+def select(rows: Iterable[Mapping[str, Any]], spec: TaskSpec) -> list[Mapping[str, Any]]:
     """The rows a task asks about: picture by picture, a picture's captions next to each other.
 
-    Pictures stand in the order in which the file first names them. For cue tasks only pictures
-    that have an edited caption count, because the clean one is asked on the same pictures.
+    Pictures stand in the order in which `rows` first names them. For cue tasks only pictures that
+    have an edited caption count, because the clean one is asked on the same pictures.
     """
-    pictures: dict[str, dict[Slot, dict[str, Any]]] = {}
-    for row in folder.rows:
+    pictures: dict[str, dict[Slot, Mapping[str, Any]]] = {}
+    for row in rows:
         pictures.setdefault(row["image_id"], {})[slot_of(row)] = row
-    rows = []
+    chosen = []
     for captions in pictures.values():
         if all(slot in captions for slot in spec.needed):
-            rows += [captions[slot] for slot in spec.slots if slot in captions]
-    return rows
+            chosen += [captions[slot] for slot in spec.slots if slot in captions]
+    return chosen

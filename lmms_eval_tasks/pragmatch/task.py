@@ -1,0 +1,136 @@
+"""What the PragMatch YAML files call: documents, requests, one record an answer, metrics.
+
+Every document carries all that its record needs, because the harness hands `process_results`
+nothing else. Only the first metric of a task carries the record; the others carry a short list,
+which the harness cannot mistake for a score of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lmms_eval_tasks.harness import build_docs, loud, picture_of, stop, task_folder, user_turn
+from lmms_eval_tasks.pragmatch.data import select
+from lmms_eval_tasks.pragmatch.families import spec_of
+from lmms_eval_tasks.pragmatch.prompts import PROMPT_VERSION, question
+from postprocess import metrics
+from postprocess.groups import Answer
+from postprocess.pragmatch_records import pragmatch_record
+
+if TYPE_CHECKING:
+    import datasets
+
+_SLOT_ACCURACIES = {"acc_p": "P", "acc_m": "M", "acc_l": "L", "acc_p_minus": "P-", "acc_m_plus": "M+"}
+"""Metrics that are a plain mean over one condition, so that the harness's error fits them."""
+
+
+def docs(placeholder: datasets.Dataset) -> datasets.Dataset:
+    """The documents of the task that the placeholder's configuration is named after.
+
+    Raises:
+        SystemExit: The dataset cannot be used, or holds no caption for this task.
+    """
+    from datasets import Value
+
+    spec = spec_of(placeholder.config_name)
+    folder = task_folder("pragmatch")
+    lost = {row["image_id"] for row in select(folder.omitted_rows, spec)}
+    common = {
+        "task": spec.name,
+        "modality": spec.modality,
+        "prompt": spec.prompt,
+        "prompt_version": PROMPT_VERSION,
+        "dataset_kind": folder.kind,
+        "dataset_fingerprint": folder.fingerprint,
+        "n_omitted": len(lost),
+    }
+    rows = [{"fold": None, **row, **common} for row in select(folder.rows, spec)]
+    if not rows:
+        wanted = " and ".join(
+            f"condition={condition}" + (f" cue={cue} edit={edit}" if edit else "")
+            for condition, cue, edit in spec.slots
+        )
+        raise stop(f"{spec.name}: {folder.path} has no captions with {wanted}")
+    text, number = Value("string"), Value("int64")
+    columns = dict.fromkeys(
+        ("task", "sample_id", "image_id", "condition", "cue", "edit", "caption"), text
+    )
+    columns |= {"label": number, "modality": text, "prompt": text, "prompt_version": number}
+    columns |= {"fold": number, "dataset_kind": text, "dataset_fingerprint": text}
+    return build_docs(rows, {**columns, "n_omitted": number}, folder.path)
+
+
+def doc_to_visual(doc: Mapping[str, Any]) -> list[Any]:
+    """The picture, or nothing where the task is text only."""
+    return [] if doc["modality"] == "text_only" else [picture_of(doc)]
+
+
+def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: object = None) -> str:
+    """The question about the document's caption."""
+    return question(doc["caption"], doc["prompt"], doc["modality"])
+
+
+def doc_to_messages(
+    doc: Mapping[str, Any], lmms_eval_specific_kwargs: object = None
+) -> list[dict[str, Any]]:
+    """The chat form of the same request."""
+    return user_turn(doc_to_visual(doc), doc_to_text(doc))
+
+
+def doc_to_target(doc: Mapping[str, Any]) -> str:
+    """The right answer in words."""
+    return "Yes" if doc["label"] else "No"
+
+
+@loud
+def process_results(doc: Mapping[str, Any], results: list[str]) -> dict[str, Any]:
+    """One document's values, exactly the keys of its task's `metric_list`."""
+    record = pragmatch_record(doc, results[0])
+    answer = Answer.of(record)
+    first, *others = metrics.metrics_for(spec_of(doc["task"]).family)
+    values: dict[str, Any] = {first: record}
+    for name in others:
+        slot = _SLOT_ACCURACIES.get(name)
+        if slot is None:
+            values[name] = answer.to_list()
+        elif slot == answer.slot:
+            values[name] = {"correct": record["correct"], "image_id": record["image_id"]}
+        else:
+            values[name] = []
+    return values
+
+
+def _answers(items: Sequence[Any]) -> list[Answer]:
+    return [Answer.of(item) if isinstance(item, Mapping) else Answer.from_list(item) for item in items]
+
+
+def _over_answers(name: str) -> Callable[[Sequence[Any]], float | None]:
+    def aggregate(items: Sequence[Any]) -> float | None:
+        return metrics.METRICS[name](_answers(items))
+
+    aggregate.__name__ = aggregate.__qualname__ = name
+    return aggregate
+
+
+def _mean_correct(items: Sequence[Any]) -> float | None:
+    correct = [item["correct"] for item in items if isinstance(item, Mapping)]
+    return sum(correct) / len(correct) if correct else None
+
+
+acc_p = acc_m = acc_l = acc_p_minus = acc_m_plus = _mean_correct
+accuracy = _over_answers("accuracy")
+f1 = _over_answers("f1")
+auroc = _over_answers("auroc")
+pair_acc = _over_answers("pair_acc")
+group_acc = _over_answers("group_acc")
+pair_ranking = _over_answers("pair_ranking")
+p_p_minus = _over_answers("p_p_minus")
+m_m_plus = _over_answers("m_m_plus")
+p_minus_m_plus = _over_answers("p_minus_m_plus")
+flip_difference = _over_answers("flip_difference")
+yes_rate = _over_answers("yes_rate")
+unusable_rate = _over_answers("unusable_rate")
+failed_rate = _over_answers("failed_rate")
+n_pairs = _over_answers("n_pairs")
+n_left_out = _over_answers("n_left_out")
