@@ -1,8 +1,8 @@
 """PragMatch's metrics: pure functions from answers to one number, or None for "not applicable".
 
 Every function takes answers in any order and the slots a picture must have to be complete
-(`slots_for(family)`), and returns a fraction from 0 to 1, a difference, or a count. None of them may
-read a position, invent a score where none was measured, or divide by nothing. Two rules hold
+(`slots_for(family)`), and returns a fraction from 0 to 1, a difference, or a count. None of them
+may read a position, invent a score where none was measured, or divide by nothing. Two rules hold
 throughout: an answer without a verdict is wrong, and ties count half.
 
 Definitions: the PragMatch paper (arXiv 2608.09772), whose names and chance levels are kept.
@@ -361,7 +361,7 @@ def _class_pairs(answers: Sequence[Answer], slots: Slots) -> list[tuple[Answer, 
 
 
 def _scored_pairs(answers: Sequence[Answer], slots: Slots) -> list[tuple[float, float]]:
-    """s of the positive and of the negative answer, where both carry one."""
+    """The scores of the positive and of the negative answer, where both carry one."""
     return [
         (positive.s, negative.s)
         for positive, negative in _class_pairs(answers, slots)

@@ -111,9 +111,9 @@ def _sign_disagrees(s: float | None, verdict: int | None) -> bool | None:
 
 
 def _encodable(text: str) -> str:
-    """The text with lone surrogates replaced, so that it can be written as UTF-8.
+    r"""The text with lone surrogates replaced, so that it can be written as UTF-8.
 
-    >>> _encodable("\\ud83d\\ude00 \\ud800") == "\\U0001f600 \\ufffd"
+    >>> _encodable("\ud83d\ude00 \ud800") == "\U0001f600 \ufffd"
     True
     """
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
