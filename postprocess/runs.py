@@ -291,7 +291,7 @@ def _read_samples(
     results: Mapping[str, Any],
     problems: list[Problem],
 ) -> TaskRun | None:
-    rows: dict[str, tuple[int, Record, str]] = {}
+    rows: dict[tuple[Any, str], tuple[int, Record, str]] = {}
     faults: list[tuple[int, str]] = []
     lines = 0
     try:
@@ -299,10 +299,12 @@ def _read_samples(
         with path.open(encoding="utf-8", errors="replace", newline="\n") as stream:
             for lines, line in enumerate(stream, 1):
                 row, fault = _read_row(line, task)
-                if fault is None and row[1]["sample_id"] in rows:
+                # A circular task asks about one sample once a rotation.
+                key = (row[1].get("sample_id"), str(row[1].get("rotation")))
+                if fault is None and key in rows:
                     fault = f"sample {row[1]['sample_id']} a second time"
                 if fault is None:
-                    rows[row[1]["sample_id"]] = row
+                    rows[key] = row
                 elif fault:
                     faults.append((lines, fault))
     except OSError as error:
