@@ -1,0 +1,227 @@
+"""Asks language models which kind of answer an open reply is, through the harness's providers.
+
+Which judges are asked is the user's choice, in `PRAGCLASH_JUDGES`. A judge that cannot be reached
+leaves a row unjudged; that is counted and never read as the label NONE. Replies are kept on disk
+under a hash of everything that the reply depends on, so that a changed prediction, prompt, model
+or endpoint is always asked anew. No key is read, logged or stored here.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from loguru import logger
+from platformdirs import user_cache_dir
+
+from lmms_eval_tasks.clash.prompts import judge_request
+from postprocess.clash_metrics import UNREADABLE
+from postprocess.matching import judge_label
+
+ENVIRONMENT = "PRAGCLASH_JUDGES"
+CACHE_ENVIRONMENT = "PRAGCLASH_CACHE"
+
+MAX_TOKENS = 1024
+"""Reasoning models spend most of it before the label."""
+
+MAX_PREDICTION_CHARS = 8000
+"""Longer replies are cut before they are sent: a runaway answer must not cost money."""
+
+MAX_FAILURES = 10
+"""After so many failures in a row, each with the provider's own retries, a judge is given up."""
+
+_ENDPOINTS = ("OPENAI_API_URL", "AZURE_ENDPOINT", "AWS_REGION", "LLM_JUDGE_URL")
+_CACHE_VERSION = 1
+_MAX_ENTRY_BYTES = 100_000
+
+_lock = threading.Lock()
+_failures: dict[str, int] = {}
+
+
+class JudgeError(ValueError):
+    """The judges named in the environment cannot be used."""
+
+
+class Judge(NamedTuple):
+    """A provider of the harness, and the model it is asked for."""
+
+    provider: str
+    model: str
+
+    @property
+    def name(self) -> str:
+        """How records and tables name the judge."""
+        return f"{self.provider}:{self.model}"
+
+
+def judges_of(value: str | None) -> tuple[Judge, ...]:
+    """The judges that a value of `PRAGCLASH_JUDGES` names.
+
+    Raises:
+        JudgeError: It names none, one twice, or is not in the form `provider:model,...`.
+
+    >>> judges_of("openai:gpt-5, local:qwen3:8b")[1]
+    Judge(provider='local', model='qwen3:8b')
+    """
+    example = f'for example {ENVIRONMENT}="openai:gpt-5"'
+    names = [name.strip() for name in (value or "").split(",") if name.strip()]
+    if not names:
+        raise JudgeError(f"no judge is named: set {ENVIRONMENT} to provider:model, {example}")
+    judges = []
+    for name in names:
+        provider, _, model = (part.strip() for part in name.partition(":"))
+        if not provider or not model:
+            raise JudgeError(f"{ENVIRONMENT}: {name[:80]!r} is not provider:model, {example}")
+        if provider.startswith("async_"):
+            raise JudgeError(
+                f"{ENVIRONMENT}: use {provider.removeprefix('async_')}, not {provider}"
+            )
+        judges.append(Judge(provider, model))
+    if len(set(judges)) < len(judges):
+        raise JudgeError(f"{ENVIRONMENT} names a judge twice")
+    return tuple(judges)
+
+
+def current_judges() -> tuple[Judge, ...]:
+    """The judges of this run.
+
+    Raises:
+        JudgeError: As `judges_of`.
+    """
+    return judges_of(os.environ.get(ENVIRONMENT))
+
+
+def usable_judges() -> tuple[Judge, ...]:
+    """The judges of this run, each known to the harness and with what it needs to be asked.
+
+    Raises:
+        JudgeError: None is named, or one cannot be used; the message says which and why.
+    """
+    judges = current_judges()
+    for judge in judges:
+        try:
+            available = _server(judge).is_available()
+        except Exception as error:
+            reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+            raise JudgeError(f"judge {judge.name} cannot be used: {reason}") from error
+        if not available:
+            raise JudgeError(
+                f"judge {judge.name} is not available: the provider's key or address is not set"
+            )
+    return judges
+
+
+def judge_labels(
+    judges: tuple[Judge, ...], head: str, row: Mapping[str, Any], prediction: str
+) -> dict[str, str | None]:
+    """What each judge calls a prediction.
+
+    Args:
+        judges: The judges to ask.
+        head: The judge's instruction.
+        row: A row or document with `image_answer` and `text_answer`.
+        prediction: The model's words; not a failed request, and not empty.
+
+    Returns:
+        By the judge's name: IMAGE, TEXT, CONFLICT or NONE; `UNREADABLE` where it answered with no
+        label; None where it could not be asked (unjudged).
+    """
+    request = judge_request(head, row, prediction[:MAX_PREDICTION_CHARS])
+    labels: dict[str, str | None] = {}
+    for judge in judges:
+        reply = _ask(judge, request)
+        label = None if reply is None else judge_label(reply, relaxed=True)
+        labels[judge.name] = UNREADABLE if reply is not None and label is None else label
+    return labels
+
+
+def _ask(judge: Judge, request: str) -> str | None:
+    """The judge's reply, from the disk where it was given before; None where there is none."""
+    path = _entry_path(judge, request)
+    known = _read_entry(path)
+    if known is not None:
+        return known
+    with _lock:
+        if _failures.get(judge.name, 0) >= MAX_FAILURES:
+            return None
+    reply = _request(judge, request)
+    with _lock:
+        _failures[judge.name] = 0 if reply else _failures.get(judge.name, 0) + 1
+        given_up = _failures[judge.name] == MAX_FAILURES
+    if given_up:
+        logger.error(
+            f"judge {judge.name} failed {MAX_FAILURES} times in a row and is not asked again: "
+            "the remaining rows are unjudged; run the task again to fill them in"
+        )
+    # A reply without a label is not kept: the next run asks again.
+    if reply and judge_label(reply, relaxed=True):
+        _write_entry(path, reply)
+    return reply
+
+
+def _request(judge: Judge, request: str) -> str | None:
+    from lmms_eval.llm_judge import Request
+
+    try:
+        response = _server(judge).evaluate(
+            Request(messages=[{"role": "user", "content": request}], config=_config(judge))
+        )
+    except Exception as error:
+        # The message is left out: providers put keys and addresses into it.
+        logger.warning(f"judge {judge.name} failed ({type(error).__name__}): row left unjudged")
+        return None
+    reply = response.content if response.success else None
+    return reply.strip() or None if isinstance(reply, str) else None
+
+
+@functools.cache
+def _server(judge: Judge) -> Any:
+    from lmms_eval.llm_judge import get_server
+
+    return get_server(judge.provider, _config(judge))
+
+
+def _config(judge: Judge) -> Any:
+    from lmms_eval.llm_judge import ServerConfig
+
+    return ServerConfig(model_name=judge.model, temperature=0.0, max_tokens=MAX_TOKENS)
+
+
+def _entry_path(judge: Judge, request: str) -> Path:
+    home = Path(os.environ.get(CACHE_ENVIRONMENT) or user_cache_dir("pragclash"))
+    endpoints = [os.environ.get(name) for name in _ENDPOINTS]
+    content = json.dumps([_CACHE_VERSION, *judge, MAX_TOKENS, endpoints, request])
+    key = hashlib.sha256(content.encode()).hexdigest()
+    return home / "judges" / key[:2] / f"{key}.json"
+
+
+def _read_entry(path: Path) -> str | None:
+    try:
+        if path.stat().st_size > _MAX_ENTRY_BYTES:
+            return None
+        entry = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    reply = entry.get("reply") if isinstance(entry, dict) else None
+    return reply if isinstance(reply, str) and reply else None
+
+
+def _write_entry(path: Path, reply: str) -> None:
+    """Keep a reply; other threads and processes see all of it or nothing."""
+    content = json.dumps({"reply": reply})
+    if len(content) > _MAX_ENTRY_BYTES:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
+            file.write(content)
+        os.replace(file.name, path)
+    except OSError as error:
+        logger.warning(f"the judge's reply could not be kept: {error.strerror}")
