@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from postprocess import matching
+from postprocess.groups import DuplicateSampleError
 
 ROTATIONS = 4
 """Orders in which `clash_mc_circular` shows each sample."""
@@ -146,10 +147,14 @@ class Judged(NamedTuple):
 def answers_of(items: Iterable[Any]) -> list[ClashAnswer]:
     """Answers from whatever the harness collected: records, lists, or answers already.
 
+    Raises:
+        DuplicateSampleError: A document was answered more than once, as in shards merged twice:
+            every count would be wrong.
+
     >>> answers_of([])
     []
     """
-    return [
+    answers = [
         item
         if isinstance(item, ClashAnswer)
         else ClashAnswer.of(item)
@@ -157,6 +162,14 @@ def answers_of(items: Iterable[Any]) -> list[ClashAnswer]:
         else ClashAnswer.from_list(item)
         for item in items
     ]
+    counts = Counter((a.sample_id, a.form, a.caption_kind, a.rotation) for a in answers)
+    for (sample_id, _, _, rotation), count in counts.items():
+        if count > 1:
+            which = "" if rotation is None else f" in rotation {rotation}"
+            raise DuplicateSampleError(
+                f"sample {sample_id!r}{which} was answered {count} times: score each run once"
+            )
+    return answers
 
 
 def flag_rate(answers: Sequence[ClashAnswer], flag: str) -> Rate:
@@ -403,7 +416,7 @@ _MC = (
 _LETTERS = ("letter_bias", *(f"share_{letter.lower()}" for letter in matching.LETTERS))
 _GROUPS = tuple(f"conflict_{name}" for name in (*CATEGORIES, *CATEGORY_NAMES))
 _TRUE_CAPTION = tuple(f"conflict_{kind}" for kind in CATEGORIES)
-_TASKS = {
+TASKS = {
     "clash_mc": (*_MC, *_LETTERS, *_GROUPS),
     "clash_open": (*_OPEN, *_GROUPS),
     "clash_mc_original": ("conflict", "accuracy", *_MC[1:], *_LETTERS, *_TRUE_CAPTION),
@@ -416,6 +429,7 @@ _TASKS = {
     ),
     "clash_mc_circular": ("conflict", "circular_acc", "n_sets", "n_left_out", *_MC[1:], *_LETTERS),
 }
+"""Metrics by task."""
 
 
 def metrics_for(task: str) -> tuple[str, ...]:
@@ -427,7 +441,7 @@ def metrics_for(task: str) -> tuple[str, ...]:
     >>> metrics_for("clash_open")[:4]
     ('conflict', 'image', 'text', 'none')
     """
-    return _TASKS[task]
+    return TASKS[task]
 
 
 def _judgeable(outcome: str) -> str:

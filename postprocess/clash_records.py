@@ -7,6 +7,8 @@ must never change an answer, nor read one twice in different ways.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -31,6 +33,7 @@ SHOWN = (
     "image_answer",
     "text_answer",
     "distractor",
+    "conflict_option",
     "dataset_kind",
     "dataset_fingerprint",
     "n_omitted",
@@ -87,6 +90,7 @@ def clash_record(shown: Mapping[str, Any], answer: Any) -> dict[str, Any]:
         where = f"sample {str(shown.get('sample_id'))[:80]!r}"
         raise ValueError(f"{where}: form {form!r:.40} or caption kind {kind!r:.40} is unknown")
     response = records.read_response(matching.prediction_text(answer))
+    response = response._replace(text=_encodable(response.text))
     record: dict[str, Any] = {"record": records.RECORD_VERSION}
     record.update((name, shown.get(name)) for name in SHOWN)
     record["modality"] = record["modality"] or "image_text"
@@ -101,6 +105,20 @@ def clash_record(shown: Mapping[str, Any], answer: Any) -> dict[str, Any]:
         else read["flag_image"] and not read["flag_conflict"]
     )
     return record
+
+
+def sample_id_of(
+    image_id: str, original_caption: str, conflicting_caption: str, question: str
+) -> str:
+    """A name for a sample that follows from its content alone.
+
+    The picture's id does not do: eight pictures of the release are asked about twice.
+
+    >>> sample_id_of("42", "A kite.", "A ball.", "What?")
+    '42-882e7f8e'
+    """
+    content = json.dumps([image_id, original_caption, conflicting_caption, question])
+    return f"{image_id}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 
 def letters_shown(shown: Mapping[str, Any]) -> dict[str, str]:
@@ -183,6 +201,11 @@ def _letter_fields(
 
 def _flags(**held: bool) -> dict[str, int | None]:
     return {f"flag_{name}": int(held[name]) if name in held else None for name in FLAGS}
+
+
+def _encodable(text: str) -> str:
+    """The text with lone surrogates replaced: the harness's log cannot hold them."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _status(outcome: str, unread: bool, finish: str | None) -> str:
