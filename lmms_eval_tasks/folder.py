@@ -161,8 +161,9 @@ def load_folder(path: Path | str, benchmark: str) -> Folder:
         FolderError: Any fault but a missing or corrupt picture, or no usable row at all.
     """
     path = Path(path)
-    fmt = format_of(benchmark)
-    return _load(path, benchmark, _stamp(path / fmt.rows_file), _stamp(path / MANIFEST))
+    files = [path / format_of(benchmark).rows_file, path / MANIFEST]
+    files += sorted((path / "images").rglob("*"))
+    return _load(path, benchmark, tuple(_stamp(file) for file in files))
 
 
 def check_folder(path: Path | str, benchmark: str | None = None) -> list[Fault]:
@@ -324,16 +325,16 @@ def _decode_fault(path: str, _mtime: int, size: int) -> str | None:
     return None
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
+def _stamp(path: Path) -> tuple[str, int, int]:
     try:
-        status = path.stat()
+        status = path.lstat()
     except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size
+        return str(path), 0, -1
+    return str(path), status.st_mtime_ns, status.st_size
 
 
 @functools.lru_cache(maxsize=8)
-def _load(path: Path, benchmark: str, _rows: object, _manifest: object) -> Folder:
+def _load(path: Path, benchmark: str, _stamps: object) -> Folder:
     fmt = format_of(benchmark)
     if not path.is_dir():
         raise FolderError(path, [Fault(str(path), None, "is not a folder")])

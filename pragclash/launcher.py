@@ -21,6 +21,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from loguru import logger
+
 import lmms_eval_tasks
 
 if TYPE_CHECKING:
@@ -117,7 +119,7 @@ def _run(argv: list[str], outcome: Outcome) -> None:
     if argv and (argv[0].startswith("-") or argv[0] in ("eval", "tasks", "power")):
         light = argv in (["--help"], ["-h"], ["eval"]) or "--tui" in argv
         if not light:
-            _install(outcome)
+            _install(outcome, tasks_named(argv))
     saved, sys.argv = sys.argv, [sys.argv[0], *argv]
     try:
         dispatch.main()
@@ -125,11 +127,25 @@ def _run(argv: list[str], outcome: Outcome) -> None:
         sys.argv = saved
 
 
-def _install(outcome: Outcome) -> None:
+def tasks_named(argv: list[str]) -> list[str]:
+    """The names given with --tasks.
+
+    >>> tasks_named(["--tasks", "pragmatch_pm,clash", "--limit", "4"])
+    ['pragmatch_pm', 'clash']
+    """
+    for arg, following in zip(argv, [*argv[1:], ""], strict=True):
+        if arg == "--tasks":
+            return following.split(",")
+        if arg.startswith("--tasks="):
+            return arg.removeprefix("--tasks=").split(",")
+    return []
+
+
+def _install(outcome: Outcome, names: list[str]) -> None:
     """Put our pieces where the harness looks its own up; once a process."""
     import lmms_eval.tasks as tasks
 
-    tasks.TaskManager = _task_manager(tasks.TaskManager)
+    tasks.TaskManager = _task_manager(tasks.TaskManager, names)
 
     import lmms_eval.__main__ as cli
     from lmms_eval import evaluator
@@ -144,33 +160,38 @@ def _install(outcome: Outcome) -> None:
     response_cache.ResponseCache._is_valid_response = staticmethod(_no_failures(valid))
 
 
-def _task_manager(base: type) -> type:
-    """The harness's task manager, with our tasks beside its own and the user's."""
+def _task_manager(base: type, names: list[str]) -> type:
+    """The harness's task manager, with our tasks beside its own and the user's.
+
+    Reading the harness's some thousand YAML files takes seconds, so they are read once a process,
+    and not at all where every task asked for is one of ours.
+    """
+
+    @functools.cache
+    def indexed(paths: tuple[str, ...], include_defaults: bool) -> dict[str, Any]:
+        plain = base.__new__(base)
+        plain.logger = logger
+        index: dict[str, Any] = base.initialize_tasks(plain, list(paths), include_defaults)
+        return index
+
+    only_ours = bool(names) and set(names) <= set(indexed((TASK_PATH,), False))
 
     class TaskManager(base):  # type: ignore[misc, valid-type]
         def __init__(
             self,
             verbosity: str = "INFO",
             include_path: str | list[str] | None = None,
-            *args: Any,
+            include_defaults: bool = True,
             **kwargs: Any,
         ) -> None:
             own = [include_path] if isinstance(include_path, str) else list(include_path or [])
             paths = [*own, *([] if TASK_PATH in own else [TASK_PATH])]
-            super().__init__(verbosity, paths, *args, **kwargs)
-
-        @staticmethod
-        @functools.cache
-        def _indexed(paths: tuple[str, ...], include_defaults: bool) -> dict[str, Any]:
-            plain = base.__new__(base)
-            plain.logger = __import__("loguru").logger
-            return base.initialize_tasks(plain, list(paths), include_defaults)
+            super().__init__(verbosity, paths, include_defaults and not only_ours, **kwargs)
 
         def initialize_tasks(
             self, include_path: list[str] | None = None, include_defaults: bool = True
         ) -> dict[str, Any]:
-            # Reading some thousand YAML files takes seconds; a call needs the index twice.
-            return dict(self._indexed(tuple(include_path or ()), include_defaults))
+            return dict(indexed(tuple(include_path or ()), include_defaults))
 
     return TaskManager
 
@@ -374,14 +395,18 @@ def _mend_errors(results: Mapping[str, Any], samples: Mapping[str, Any]) -> None
     The harness takes the spread over every document that carries a record, so also over literal
     captions and half pairs, which the value itself leaves out.
     """
-    from postprocess.stats import accuracy_stderr
+    from lmms_eval_tasks.pragmatch.families import spec_of
+    from postprocess.groups import Answer
+    from postprocess.metrics import slots_for
+    from postprocess.standard_error import accuracy_stderr
 
     for task, values in results.get("results", {}).items():
         if "pragmatch" not in benchmarks_of(task) or "accuracy,none" not in values:
             continue
-        records = [row["accuracy"] for row in samples.get(task, []) if "accuracy" in row]
+        answers = [Answer.of(row["accuracy"]) for row in samples.get(task, []) if "accuracy" in row]
+        error = accuracy_stderr(answers, slots_for(spec_of(task).family))
         values["accuracy_stderr_clt,none"] = "N/A"
-        values["accuracy_stderr_clustered,none"] = accuracy_stderr(records) or "N/A"
+        values["accuracy_stderr_clustered,none"] = "N/A" if error is None else error
 
 
 def _make_encodable(value: Any) -> Any:
@@ -401,16 +426,18 @@ def _make_encodable(value: Any) -> Any:
 
 
 def _data_aware(content_hash: Callable[[Any], str]) -> Callable[[Any], str]:
-    """Let the response cache see the data: its own key knows a document's number, not its picture."""
+    """Let the response cache see the data: its own key knows no picture, only a number."""
+
+    @functools.cache
+    def data_of(benchmark: str) -> str:
+        from lmms_eval_tasks.harness import task_folder
+
+        return f"{task_folder(benchmark).fingerprint}-{metadata.version('pragclash')}"
 
     @functools.wraps(content_hash)
     def wrapper(instance: Any) -> str:
-        from lmms_eval_tasks.harness import task_folder
-
-        parts = [content_hash(instance)]
-        for benchmark in benchmarks_of(instance.task_name):
-            parts += [task_folder(benchmark).fingerprint, metadata.version("pragclash")]
-        return "-".join(parts)
+        benchmarks = benchmarks_of(instance.task_name)
+        return "-".join([content_hash(instance), *map(data_of, benchmarks)])
 
     return wrapper
 

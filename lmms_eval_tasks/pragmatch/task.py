@@ -21,7 +21,13 @@ from postprocess.pragmatch_records import pragmatch_record
 if TYPE_CHECKING:
     import datasets
 
-_SLOT_ACCURACIES = {"acc_p": "P", "acc_m": "M", "acc_l": "L", "acc_p_minus": "P-", "acc_m_plus": "M+"}
+_SLOT_ACCURACIES = {
+    "acc_p": "P",
+    "acc_m": "M",
+    "acc_l": "L",
+    "acc_p_minus": "P-",
+    "acc_m_plus": "M+",
+}
 """Metrics that are a plain mean over one condition, so that the harness's error fits them."""
 
 
@@ -93,32 +99,48 @@ def process_results(doc: Mapping[str, Any], results: list[str]) -> dict[str, Any
     for name in others:
         slot = _SLOT_ACCURACIES.get(name)
         if slot is None:
-            values[name] = answer.to_list()
+            values[name] = [record["task"], *answer.to_list()]
         elif slot == answer.slot:
             values[name] = {"correct": record["correct"], "image_id": record["image_id"]}
         else:
-            values[name] = []
+            values[name] = [record["image_id"]]
     return values
 
 
-def _answers(items: Sequence[Any]) -> list[Answer]:
-    return [Answer.of(item) if isinstance(item, Mapping) else Answer.from_list(item) for item in items]
-
-
 def _over_answers(name: str) -> Callable[[Sequence[Any]], float | None]:
+    """A metric over what the harness has gathered: records of the first metric, else lists."""
+
     def aggregate(items: Sequence[Any]) -> float | None:
-        return metrics.METRICS[name](_answers(items))
+        tasks, answers = set(), []
+        for item in items:
+            if isinstance(item, Mapping):
+                tasks.add(item["task"])
+                answers.append(Answer.of(item))
+            else:
+                tasks.add(item[0])
+                answers.append(Answer.from_list(item[1:]))
+        if len(tasks) != 1:
+            raise ValueError(f"{name} is a metric of one task, not of {sorted(tasks)}")
+        return metrics.METRICS[name](answers, metrics.slots_for(spec_of(tasks.pop()).family))
 
     aggregate.__name__ = aggregate.__qualname__ = name
     return aggregate
 
 
-def _mean_correct(items: Sequence[Any]) -> float | None:
+def over_condition(items: Sequence[Any]) -> float | None:
+    """Accuracy over all items of a condition."""
     correct = [item["correct"] for item in items if isinstance(item, Mapping)]
     return sum(correct) / len(correct) if correct else None
 
 
-acc_p = acc_m = acc_l = acc_p_minus = acc_m_plus = _mean_correct
+def over_same_pictures(items: Sequence[Any]) -> float | None:
+    """Accuracy over the items of a condition whose picture has its other caption here too."""
+    others = {item[0] for item in items if not isinstance(item, Mapping)}
+    return over_condition(
+        [item for item in items if isinstance(item, Mapping) and item["image_id"] in others]
+    )
+
+
 accuracy = _over_answers("accuracy")
 f1 = _over_answers("f1")
 auroc = _over_answers("auroc")

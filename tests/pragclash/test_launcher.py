@@ -1,0 +1,316 @@
+"""The launcher as users meet it: a process, its lines and its exit status."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from lmms_eval_tasks.folder import write_folder
+from postprocess import metrics
+from postprocess.groups import Answer
+from pragclash.launcher import TaskAnswers, benchmarks_of, faults_of, with_default_model
+
+FAILED = "[LMMS_EVAL_REQUEST_FAILED after 3 retries] timeout"
+
+BACKEND = """
+import sys
+from lmms_eval.api.model import lmms
+from lmms_eval.models import MODEL_REGISTRY_V2
+from lmms_eval.models.registry_v2 import ModelManifest
+
+class Scripted(lmms):
+    '''Answers by a rule that the test hands in: an expression over the document `d` and number i.'''
+
+    def __init__(self, rule="'Yes'", **kwargs):
+        super().__init__()
+        import torch
+        self.rule = compile(open(rule).read(), rule, "eval")
+        self.device = torch.device("cpu")
+
+    def generate_until(self, requests):
+        print(f"asked {len(requests)}", file=sys.stderr)
+        answers = []
+        for i, request in enumerate(requests):
+            _, _, _, doc_id, task, split = request.args
+            d = self.task_dict[task][split][doc_id]
+            answers.append(eval(self.rule, {"d": d, "i": i}))
+        return answers
+
+    def loglikelihood(self, requests):
+        raise NotImplementedError
+
+    generate_until_multi_round = loglikelihood
+
+if __name__ == "__main__":
+    import types
+    module = types.ModuleType("scripted_backend")
+    module.Scripted = Scripted
+    sys.modules["scripted_backend"] = module
+    MODEL_REGISTRY_V2.register_manifest(
+        ModelManifest("scripted", simple_class_path="scripted_backend.Scripted")
+    )
+    from pragclash.launcher import main
+    main()
+"""
+
+
+def png(seed: int) -> bytes:
+    pixels = np.random.default_rng(seed).integers(0, 255, (8, 8, 3), dtype=np.uint8)
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    home = tmp_path_factory.mktemp("data")
+    rows = [
+        {
+            "sample_id": f"pic{i}-{condition}",
+            "image_id": f"pic{i}",
+            "image": f"images/pic{i}.png",
+            "condition": condition,
+            "cue": None,
+            "edit": None,
+            "caption": f"caption {condition} of {i}",
+            "label": int(condition == "P"),
+        }
+        for i in range(9)
+        for condition in "PML"
+    ]
+    images = {f"images/pic{i}.png": png(i) for i in range(9)}
+    write_folder(home / "pragmatch", "pragmatch", rows, images, {"kind": "custom"})
+    return home
+
+
+@pytest.fixture
+def launch(tmp_path, data):
+    (tmp_path / "backend.py").write_text(BACKEND)
+
+    def run(*arguments: str, rule: str | None = None, processes: int = 1, **env: str):
+        command = [sys.executable]
+        if processes > 1:
+            command += ["-m", "torch.distributed.run", "--nproc_per_node", str(processes)]
+            command += ["--master_port", "29531"]
+        if rule is None:
+            command += ["-m", "pragclash.launcher"]
+        else:
+            (tmp_path / "rule").write_text(rule)
+            command += [str(tmp_path / "backend.py"), "--model", "scripted"]
+            command += ["--model_args", f"rule={tmp_path / 'rule'}"]
+        environment = {**os.environ, "PRAGCLASH_DATA": str(data), "OMP_NUM_THREADS": "1", **env}
+        return subprocess.run(
+            [*command, *arguments],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=environment,
+            timeout=240,
+        )
+
+    return run
+
+
+def read_run(folder: Path) -> tuple[dict, dict[str, list[dict]]]:
+    (results,) = folder.rglob("*_results.json")
+    samples = {}
+    for path in folder.rglob("*_samples_*.jsonl"):
+        task = path.stem.split("_samples_")[1]
+        samples[task] = [json.loads(line) for line in path.read_text().splitlines()]
+    return json.loads(results.read_text())["results"], samples
+
+
+def values_of(results: dict, task: str) -> dict[str, object]:
+    values = results[task]
+    names = [name.removesuffix(",none") for name in values if name.endswith(",none")]
+    return {name: values[f"{name},none"] for name in names if "_stderr" not in name}
+
+
+ALTERNATING = "'Yes' if d['condition'] == 'P' and int(d['image_id'][3:]) % 2 else 'No'"
+
+
+def test_metrics_of_the_sample_log_equal_the_printed_ones(launch, tmp_path):
+    tasks = "pragmatch_pml,pragmatch_pm_text_only,pragmatch_pm_cot"
+    arguments = ("--tasks", tasks, "--limit", "7", "--output_path", "out", "--log_samples")
+    done = launch(*arguments, rule=ALTERNATING)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 tasks, 21 documents, 4 pictures, 21 requests" in done.stdout
+    results, samples = read_run(tmp_path / "out")
+    families = {"pragmatch_pml": "pml", "pragmatch_pm_text_only": "pm", "pragmatch_pm_cot": "pm"}
+    assert set(samples) == set(families)
+    for task, family in families.items():
+        records = [row["accuracy"] for row in samples[task]]
+        answers = [Answer.of(record) for record in records]
+        printed = values_of(results, task)
+        assert set(printed) == set(metrics.metrics_for(family))
+        for name, value in printed.items():
+            assert value == metrics.METRICS[name](answers, metrics.slots_for(family)), name
+            assert f"|{name}" in done.stdout.replace(" ", ""), f"{name} is not in the table"
+        for record in records:
+            assert record["image_id"]
+            assert record["dataset_kind"] == "custom"
+            assert len(record["dataset_fingerprint"]) == 64
+            assert record["modality"] == ("text_only" if "text_only" in task else "image_text")
+            assert record["correct"] in (0, 1)
+    assert values_of(results, "pragmatch_pml")["n_left_out"] == 1
+
+
+@pytest.mark.slow
+def test_two_ranks_give_the_metrics_of_one(launch, tmp_path):
+    arguments = ("--tasks", "pragmatch_pml", "--output_path")
+    one = launch(*arguments, "one", rule=ALTERNATING)
+    two = launch(*arguments, "two", rule=ALTERNATING, processes=2)
+    assert one.returncode == two.returncode == 0, two.stdout + two.stderr
+    first, second = (read_run(tmp_path / name)[0] for name in ("one", "two"))
+    assert values_of(first, "pragmatch_pml") == values_of(second, "pragmatch_pml")
+    assert values_of(first, "pragmatch_pml")["n_pairs"] == 9
+
+
+@pytest.mark.parametrize(
+    ("rule", "status", "line"),
+    [
+        ("''", 1, "pragmatch_pm: all 18 answers are empty: this is no result"),
+        (repr(FAILED), 1, "pragmatch_pm: all 18 answers are failed: this is no result"),
+        (f"{FAILED!r} if i == 3 else 'No'", 1, "pragmatch_pm: 1 of 18 requests failed"),
+        ("1 / 0", 1, "the evaluation failed: ZeroDivisionError"),
+    ],
+)
+def test_a_failed_run_exits_non_zero_with_one_clear_line(launch, rule, status, line):
+    done = launch("--tasks", "pragmatch_pm", rule=rule)
+    assert done.returncode == status, done.stdout + done.stderr
+    assert f"lmms_eval: {line}" in done.stderr.splitlines()[-1]
+
+
+def test_a_single_empty_answer_is_no_failed_run(launch):
+    done = launch("--tasks", "pragmatch_pm", rule="'' if i == 3 else 'No'")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("--tasks", "no_such_task"), "unknown task 'no_such_task'"),
+        (("--tasks", "pragmatch_mp"), "did you mean pragmatch_pm"),
+        (("--tasks", "pragmatch_pm", "--model", "no_such"), "unknown model 'no_such'"),
+        (("--tasks", "pragmatch_pm,pragmatch_p", "--limit", "0.5"), "give a whole number"),
+        (("--model", "dummy"), "name what to run with --tasks"),
+    ],
+)
+def test_arguments_that_cannot_be_used_exit_2_with_one_line(launch, arguments, line):
+    arguments = arguments if "--model" in arguments else (*arguments, "--model", "dummy")
+    done = launch(*arguments)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert line in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_data_that_is_set_but_missing_exits_2(launch, tmp_path):
+    arguments = ("--tasks", "pragmatch_pm", "--model", "dummy")
+    done = launch(*arguments, PRAGCLASH_DATA=str(tmp_path / "nowhere"))
+    assert done.returncode == 2
+    assert "pragclash data pragmatch" in done.stderr.splitlines()[-1]
+
+
+def test_a_corrupt_picture_is_left_out_named_and_counted(launch, data, tmp_path):
+    import shutil
+
+    home = tmp_path / "home"
+    shutil.copytree(data, home)
+    (home / "pragmatch" / "images" / "pic4.png").write_bytes(b"\x89PNG broken")
+    arguments = ("--tasks", "pragmatch_pm", "--output_path", "out", "--log_samples")
+    done = launch(*arguments, rule=ALTERNATING, PRAGCLASH_DATA=str(home))
+    assert done.returncode == 0, done.stderr
+    assert "left out picture images/pic4.png" in done.stdout + done.stderr
+    results, _ = read_run(tmp_path / "out")
+    values = values_of(results, "pragmatch_pm")
+    assert (values["n_pairs"], values["n_left_out"]) == (8, 1)
+
+
+def test_cached_answers_for_different_data_never_mix(launch, data, tmp_path):
+    import shutil
+
+    arguments = ("--tasks", "pragmatch_pm", "--use_cache", str(tmp_path / "cache"))
+    first = launch(*arguments, rule="'No'")
+    again = launch(*arguments, rule="'No'")
+    assert "asked 18" in first.stderr
+    assert "asked" not in again.stderr, "the second run was not served from the cache"
+    home = tmp_path / "home"
+    shutil.copytree(data, home)
+    (home / "pragmatch" / "images" / "pic0.png").write_bytes(png(1000))
+    other = launch(*arguments, rule="'No'", PRAGCLASH_DATA=str(home))
+    assert "asked 18" in other.stderr, "answers about other pictures came out of the cache"
+
+
+def test_failed_requests_are_asked_again_not_replayed_from_the_cache(launch, tmp_path):
+    arguments = ("--tasks", "pragmatch_pm", "--use_cache", str(tmp_path / "cache"))
+    assert launch(*arguments, rule=f"{FAILED!r} if i == 3 else 'No'").returncode == 1
+    again = launch(*arguments, rule="'No'")
+    assert again.returncode == 0, again.stderr
+    assert "asked 1\n" in again.stderr
+
+
+def test_a_lone_surrogate_does_not_cost_the_sample_log(launch, tmp_path):
+    arguments = ("--tasks", "pragmatch_pm", "--output_path", "out", "--log_samples")
+    done = launch(*arguments, rule="'No \\ud800' if i == 2 else 'No'")
+    assert done.returncode == 0, done.stderr
+    _, samples = read_run(tmp_path / "out")
+    assert len(samples["pragmatch_pm"]) == 18
+
+
+def test_overlapping_bundles_run_each_leaf_once(launch, tmp_path):
+    tasks = "pragmatch_table1,pragmatch_pml,pragmatch_pml_cot"
+    done = launch("--tasks", tasks, "--limit", "2", rule="'No'")
+    assert done.returncode == 0, done.stderr
+    assert "2 tasks, 4 documents" in done.stdout
+
+
+def test_the_harness_s_own_script_runs_the_tasks(launch, tmp_path):
+    import lmms_eval_tasks
+
+    folder = Path(lmms_eval_tasks.__file__).parent
+    command = [Path(sys.executable).parent / "lmms-eval", "--include_path", str(folder)]
+    command += ["--tasks", "pragmatch_pm", "--model", "dummy", "--limit", "4"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=240)
+    assert "pair_acc" in done.stdout, done.stdout + done.stderr
+
+
+def test_every_place_the_launcher_reaches_into_the_harness_is_there():
+    import lmms_eval.__main__ as cli
+    from lmms_eval import evaluator
+    from lmms_eval.caching import response_cache
+    from lmms_eval.tasks import TaskManager
+
+    assert callable(cli.cli_evaluate_single)
+    assert cli.TaskManager
+    assert callable(TaskManager.initialize_tasks)
+    assert callable(evaluator.simple_evaluate)
+    assert callable(evaluator.evaluate)
+    assert callable(response_cache._extract_content_hash)
+    assert callable(response_cache.ResponseCache._is_valid_response)
+
+
+def test_more_than_one_percent_failed_is_a_fault_and_one_percent_is_not():
+    assert faults_of("t", TaskAnswers(n=100, empty=0, failed=1)) == []
+    assert faults_of("t", TaskAnswers(n=99, empty=0, failed=1)) != []
+    assert faults_of("t", TaskAnswers(n=0, empty=0, failed=0)) == []
+    assert faults_of("t", TaskAnswers(n=4, empty=3, failed=1)) != []
+
+
+def test_the_default_model_is_named_only_where_none_is():
+    assert with_default_model(["--tasks", "t", "--model", "x"]) == ["--tasks", "t", "--model", "x"]
+    assert with_default_model(["--tasks", "list"]) == ["--tasks", "list"]
+    assert with_default_model(["tasks", "list"]) == ["tasks", "list"]
+    assert with_default_model(["--tasks", "t"])[:2] == ["--model", "mismatch_detector"]
+    assert with_default_model(["eval", "--tasks", "t"])[1:3] == ["--model", "mismatch_detector"]
+
+
+def test_names_of_other_benchmarks_are_not_ours():
+    assert benchmarks_of("clash") == ["clash"]
+    assert benchmarks_of("pragmatch_pm") == ["pragmatch"]
+    assert benchmarks_of("clashy_mc") == []

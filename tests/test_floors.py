@@ -1,0 +1,52 @@
+"""The floors of the house: nothing imports upwards, and the ground floor stays light."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ALLOWED = {
+    "postprocess": {"postprocess"},
+    "lmms_eval_tasks": {"postprocess", "lmms_eval_tasks"},
+    "model_wrappers": {"postprocess", "lmms_eval_tasks", "model_wrappers"},
+    "pragclash": {"postprocess", "lmms_eval_tasks", "model_wrappers", "pragclash"},
+}
+BANNED = {"postprocess": {"torch", "lmms_eval", "transformers", "datasets"}}
+
+
+def imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+@pytest.mark.parametrize("package", ALLOWED)
+def test_nothing_imports_upwards(package):
+    files = sorted((ROOT / package).rglob("*.py"))
+    assert files
+    for path in files:
+        upwards = (imports(path) & set(ALLOWED)) - ALLOWED[package]
+        banned = imports(path) & BANNED.get(package, set())
+        assert not upwards | banned, f"{path.relative_to(ROOT)} imports {upwards | banned}"
+
+
+def test_tasks_do_not_import_models():
+    for path in (ROOT / "lmms_eval_tasks").rglob("*.py"):
+        assert "model_wrappers" not in imports(path), path.name
+
+
+@pytest.mark.parametrize("command", [["-m", "pragclash.cli", "--help"], ["-m", "pragclash.launcher", "--help"]])
+def test_help_does_not_load_torch(command):
+    code = f"import sys, runpy; sys.argv = ['x', '--help']; runpy.run_module({command[1]!r}, run_name='__main__')"
+    check = f"try:\n exec({code!r})\nexcept SystemExit: pass\nassert 'torch' not in sys.modules, 'torch'"
+    result = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{check}"], capture_output=True, text=True, cwd=ROOT
+    )
+    assert result.returncode == 0, result.stderr
