@@ -105,7 +105,7 @@ def loud(
             return process_results(doc, results)
         except Exception as error:
             sample = f"{doc.get('task')}, sample {doc.get('sample_id')}"
-            logger.opt(exception=error).error(f"scoring failed on {sample}")
+            logger.opt(exception=error).debug(f"scoring failed on {sample}")
             raise stop(f"scoring failed on {sample}: {type(error).__name__}: {error}") from error
 
     return wrapper

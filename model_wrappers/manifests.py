@@ -11,12 +11,17 @@ if TYPE_CHECKING:
     from lmms_eval.models.registry_v2 import ModelManifest
 
 MODELS: dict[str, tuple[str, str]] = {
+    "verdict": ("verdict.VerdictSimple", "verdict.Verdict"),
     "mismatch_detector": (
-        "model_wrappers.mismatch_detector.MismatchDetector",
-        "model_wrappers.mismatch_detector.MismatchDetectorChat",
+        "mismatch_detector.MismatchDetector",
+        "mismatch_detector.MismatchDetectorChat",
     ),
+    "socratic": ("socratic.Socratic", "socratic.SocraticChat"),
+    "caption_bert": ("caption_baselines.CaptionBert", "caption_baselines.CaptionBertChat"),
+    "caption_format": ("caption_baselines.CaptionFormat", "caption_baselines.CaptionFormatChat"),
+    "human_votes": ("human_votes.HumanVotes", "human_votes.HumanVotesChat"),
 }
-"""Model id to the class paths of its simple and chat forms."""
+"""Model id to the classes of its simple and chat forms, below `model_wrappers`."""
 
 
 def manifests() -> list[ModelManifest]:
@@ -24,6 +29,10 @@ def manifests() -> list[ModelManifest]:
     from lmms_eval.models.registry_v2 import ModelManifest
 
     return [
-        ModelManifest(model_id=name, simple_class_path=simple, chat_class_path=chat)
+        ModelManifest(
+            model_id=name,
+            simple_class_path=f"model_wrappers.{simple}",
+            chat_class_path=f"model_wrappers.{chat}",
+        )
         for name, (simple, chat) in MODELS.items()
     ]

@@ -196,7 +196,7 @@ def test_a_single_empty_answer_is_no_failed_run(launch):
     ("arguments", "line"),
     [
         (("--tasks", "no_such_task"), "unknown task 'no_such_task'"),
-        (("--tasks", "pragmatch_mp"), "did you mean pragmatch_pm"),
+        (("--tasks", "pragmatch_mp"), "did you mean pragmatch_p"),
         (("--tasks", "pragmatch_pm", "--model", "no_such"), "unknown model 'no_such'"),
         (("--tasks", "pragmatch_pm,pragmatch_p", "--limit", "0.5"), "give a whole number"),
         (("--model", "dummy"), "name what to run with --tasks"),
