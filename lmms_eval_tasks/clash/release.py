@@ -10,7 +10,7 @@ import ast
 import hashlib
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,8 +40,6 @@ TEST_DIGEST = "e244bdc59c3282030bf2b19793f80e48467c22e1e5d2b3298dc697dd41b37a88"
 
 MAX_SOURCE_BYTES = 1_000_000
 MAX_DATA_BYTES = 1_000_000_000
-
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
 class ReleaseError(ValueError):
@@ -202,19 +200,18 @@ def string_constants(source: str, names: tuple[str, ...]) -> dict[str, str]:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ValueError(f"is not readable as Python ({str(error)[:120]})") from error
     known: dict[str, str | ValueError] = {}
-    plain = set()
     for statement in tree.body:
-        for name, value in _assignments(statement):
-            plain.add(statement)
+        plain = list(_assignments(statement))
+        for name, line in _bound([value for _, value in plain] or [statement]):
+            known[name] = _not_plain(name, line)
+        for name, value in plain:
             try:
                 known[name] = _text(value, known)
             except ValueError as error:
                 known[name] = error
-    for statement in tree.body:
-        if statement not in plain:
-            for name, line in _bound(statement):
-                message = f"line {line}: {name} is set by more than a plain assignment"
-                known[name] = ValueError(message)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Global):
+            known |= {name: _not_plain(name, node.lineno) for name in node.names}
     values = {}
     for name in names:
         value = known.get(name, ValueError(f"{name} is not assigned at the top level"))
@@ -242,23 +239,25 @@ def _assignments(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
             yield target.id, ast.copy_location(total, statement)
 
 
-def _bound(node: ast.AST) -> Iterator[tuple[str, int]]:
-    """Names that a statement sets in any other way, outside functions and classes."""
-    pending = [node]
+def _bound(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, int]]:
+    """Names that code sets in any other way, outside functions and classes."""
+    pending = list(nodes)
     while pending:
         node = pending.pop()
-        if isinstance(node, _SCOPES):
-            if not isinstance(node, ast.Lambda):
-                yield node.name, node.lineno
-            for inner in ast.walk(node):
-                if isinstance(inner, ast.Global):
-                    yield from ((name, inner.lineno) for name in inner.names)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name, node.lineno
             continue
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             yield node.id, node.lineno
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield from ((x.asname or x.name.partition(".")[0], node.lineno) for x in node.names)
+        if isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
+            yield node.name, node.lineno
         pending += ast.iter_child_nodes(node)
+
+
+def _not_plain(name: str, line: int) -> ValueError:
+    return ValueError(f"line {line}: {name} is set by more than a plain assignment")
 
 
 def _text(node: ast.expr, known: Mapping[str, str | ValueError]) -> str:

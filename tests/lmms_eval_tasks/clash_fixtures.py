@@ -1,4 +1,4 @@
-"""Small CLASH data of our own for tests: a dataset folder, and a release in the release's layout."""
+"""Small CLASH data of our own for tests: a dataset folder, and one in the release's layout."""
 
 import io
 import json
@@ -23,7 +23,7 @@ _ATTRIBUTES = (
 
 
 def clash_rows(n: int = 14) -> list[dict]:
-    """Rows of our format: every fifth picture is asked about twice, one row is in two categories."""
+    """Rows of our format; some pictures are asked about twice, some rows are in two categories."""
     rows = []
     for index in range(n):
         pool = _OBJECTS if index % 2 else _ATTRIBUTES
@@ -63,7 +63,7 @@ def clash_folder(path: Path, rows: list[dict] | None = None, **manifest) -> Path
     return path
 
 
-def release_sample(image_id: int, number: int = 0, **changes) -> dict:
+def release_sample(image_id: object, number: int = 0, **changes) -> dict:
     """One sample in the release's form, with texts of our own."""
     sample = {
         "image_id": image_id,
