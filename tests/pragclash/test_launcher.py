@@ -25,7 +25,7 @@ from lmms_eval.models import MODEL_REGISTRY_V2
 from lmms_eval.models.registry_v2 import ModelManifest
 
 class Scripted(lmms):
-    '''Answers by a rule that the test hands in: an expression over the document `d` and number i.'''
+    '''Answers by a rule of the test: an expression over the document `d` and number `i`.'''
 
     def __init__(self, rule="'Yes'", **kwargs):
         super().__init__()
