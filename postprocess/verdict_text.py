@@ -1,0 +1,216 @@
+"""Folding an answer to one spelling and cutting it into sentences, for `postprocess.verdicts`.
+
+Folding replaces characters one to one, so that offsets stay those of the answer, and it must stay
+so. Every pattern here is bounded: the time grows with the length and no faster.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from postprocess import verdict_words as vocabulary
+
+
+def _folding() -> dict[int, str]:
+    """One character for each that answers write in more than one way."""
+    table = {code: chr(code).lower() for code in range(ord("A"), ord("Z") + 1)}
+    # Full-width forms, and the mathematical alphabets that stand in for bold and italics.
+    for code in (*range(0xFF01, 0xFF5F), *range(0x1D400, 0x1D800)):
+        plain = unicodedata.normalize("NFKC", chr(code))
+        if len(plain) == 1 and plain.isascii():
+            table[code] = plain.lower()
+    for characters, plain in (
+        ("‘’‚‛ʼ′´＇", "'"),
+        ("“”„‟«»″＂「」『』", '"'),
+        ("‐‑", "-"),
+        ("‒–—―−", "—"),
+        ("…。", "."),
+        ("、", ","),
+        ("→⇒➔", "="),
+        ("\r\v\f\x1c\x1d\x1e\x85\u2028\u2029", "\n"),
+        ("\t\0\xa0\xad\u1680\u180e\u202f\u205f\u2060\u3000\ufeff", " "),
+        ("".join(map(chr, range(0x2000, 0x200E))), " "),
+    ):
+        table.update(dict.fromkeys(map(ord, characters), plain))
+    return table
+
+
+_FOLDING = _folding()
+_THOUGHT = re.compile(r"</(?:think|thinking|reasoning)>")
+_TAG = re.compile(r"<\|?/?[a-z_]{1,20} ?/?\|?>|\[/?inst\]")
+_STYLE_TAG = re.compile(r"</?(?:b|i|u|em|strong|code|span|mark|text)>")
+_LABEL_TAG = re.compile(r"<(answer|verdict|conclusion|decision|response|output)>")
+_DOUBLE_QUOTED = re.compile(r'"[^"\n]{1,400}"')
+_SINGLE_QUOTED = re.compile(r"(?<!\w)'(?=\w)(?:[^'\n]|(?<=\w)'(?=\w)){1,400}'(?!\w)")
+_ANSWER_LABEL = re.compile(r"(?:answer|verdict|conclusion|response|output)[\"'*_` ]*[:=] *\Z")
+_MAX_QUOTED_WORDS = 3
+_END = re.compile(r"\n+|[!?]+|;|\.+(?=[\s\"')\]}*_~`$]|\Z)")
+_WORD = re.compile(r"(?:[^\W_]|[\u0300-\u036f])+(?:'[^\W_]+)*")
+_NUMBER_NEXT = re.compile(r" *\d")
+
+SOFT = " \n*_`~"
+"""Characters that part words without ending a phrase: white space and emphasis."""
+
+
+class Sentence(NamedTuple):
+    """One sentence's words with the text between them."""
+
+    words: list[str]
+    spans: list[tuple[int, int]]
+    """Offsets of the words in the answer."""
+    gaps: list[str]
+    """`gaps[i]` stands before word i, the last one behind the last word."""
+    asks: bool
+    """Whether it ends in a question mark."""
+    polar: list[int | None]
+    """1 or 0 where a word is a yes or a no that may be a verdict."""
+    options: set[int]
+    """The words of echoed options, "Yes or No"."""
+
+
+def fold(text: str) -> str:
+    """The text in one case and spelling, of the same length, tags and quotations blanked.
+
+    Reasoning in front of a closing tag is blanked too.
+
+    >>> fold("“Yes” — it isn’t\\xa0<b>ＮＯ</b>")
+    '"yes" — it isn\\'t    no    '
+    """
+    text = text.translate(_FOLDING)
+    if "<" in text or "[" in text:
+        thoughts = list(_THOUGHT.finditer(text))
+        if thoughts:
+            text = " " * thoughts[-1].end() + text[thoughts[-1].end() :]
+        text = _TAG.sub(_untag, text)
+    for quoted in (_DOUBLE_QUOTED, _SINGLE_QUOTED):
+        text = quoted.sub(_unquote, text)
+    return text
+
+
+def sentences(text: str) -> Iterator[Sentence]:
+    """The sentences of a folded text that hold a word, in order."""
+    start = 0
+    for end in _END.finditer(text):
+        stop = end.start()
+        if (
+            end.group() == "."
+            and text[max(start, stop - 3) : stop].strip(" *_\"'(") == "no"
+            and _NUMBER_NEXT.match(text, end.end())
+        ):
+            # "No. 5" is a number, not an end.
+            continue
+        if sentence := _sentence(text, start, stop, "?" in end.group()):
+            yield sentence
+        start = end.end()
+    if sentence := _sentence(text, start, len(text), asks=False):
+        yield sentence
+
+
+def stands_alone(sentence: Sentence, i: int) -> bool:
+    """Whether the yes or no at word i is said for itself.
+
+    Not where it is a determiner ("no dog"), the short form of number ("No. 5"), or spoken about
+    ("Yes if it is sarcastic", "No otherwise").
+    """
+    words, gaps = sentence.words, sentence.gaps
+    if i + 1 == len(words):
+        return True
+    following, gap = words[i + 1], gaps[i + 1].strip(SOFT)
+    if following in vocabulary.MEANINGS and not set(gap) - set("\"'(),"):
+        return False
+    if following == "for" and i + 2 < len(words):
+        target = words[i + 2]
+        if vocabulary.SARCASM.match(target) or target in ("non", "not", "literal"):
+            return False
+    if words[i] != "no":
+        return True
+    if following[0].isdigit() and gap.startswith("."):
+        return False
+    return bool(gap) or following in vocabulary.CLAUSE_STARTERS
+
+
+def _untag(match: re.Match[str]) -> str:
+    """A tag as white space of its length: none of its letters is the model's word."""
+    tag = match.group()
+    if label := _LABEL_TAG.fullmatch(tag):
+        return f" {label.group(1)}:"
+    return ("" if _STYLE_TAG.fullmatch(tag) else "\n").ljust(len(tag))
+
+
+def _unquote(match: re.Match[str]) -> str:
+    """A quotation of more than a few words as spaces: it is the caption's voice, not the model's.
+
+    Unless the quotation is the whole answer, or what a label announces.
+    """
+    quoted = match.group()
+    if len(quoted.split(maxsplit=_MAX_QUOTED_WORDS)) <= _MAX_QUOTED_WORDS:
+        return quoted
+    text, start, end = match.string, match.start(), match.end()
+    before = text[max(0, start - 40) : start]
+    whole = start < 40 and not before.strip() and not text[end : end + 40].strip(" .\n")
+    if whole or _ANSWER_LABEL.search(before):
+        return quoted
+    return quoted[0] + " " * (len(quoted) - 2) + quoted[-1]
+
+
+def _sentence(text: str, start: int, stop: int, asks: bool) -> Sentence | None:
+    """The sentence between two offsets, or None where no word stands."""
+    words: list[str] = []
+    spans: list[tuple[int, int]] = []
+    gaps: list[str] = []
+    at = start
+    for match in _WORD.finditer(text, start, stop):
+        words.append(match.group())
+        spans.append(match.span())
+        gaps.append(text[at : match.start()])
+        at = match.end()
+    if not words:
+        return None
+    gaps.append(text[at:stop])
+    polar = [1 if w in vocabulary.YES else 0 if w in vocabulary.NO else None for w in words]
+    sentence = Sentence(words, spans, gaps, asks, polar, set())
+    _mask_compounds(sentence)
+    _mask_options(sentence)
+    return sentence
+
+
+def _mask_compounds(sentence: Sentence) -> None:
+    """Take the polarity from "no-one", "yes-man" and the like."""
+    words, gaps, polar = sentence.words, sentence.gaps, sentence.polar
+    for i, value in enumerate(polar):
+        if value is None:
+            continue
+        left = i > 0 and gaps[i] == "-" and words[i - 1] not in vocabulary.LABELS
+        right = i + 1 < len(words) and gaps[i + 1] == "-" and polar[i + 1] is None
+        if (left and words[i - 1] not in vocabulary.YES | vocabulary.NO) or right:
+            polar[i] = None
+
+
+def _mask_options(sentence: Sentence) -> None:
+    """Take the polarity from both of "Yes or No", "yes/no", "Verdict: Yes or Verdict: No"."""
+    words, gaps, polar = sentence.words, sentence.gaps, sentence.polar
+    first: int | None = None
+    for i, value in enumerate(polar):
+        if value is None:
+            continue
+        if words[i + 1 : i + 3] == ["or", "not"]:
+            polar[i] = None
+            sentence.options.update((i, i + 1, i + 2))
+            continue
+        if first is not None and polar[first] != value and i - first <= 6:
+            between = words[first + 1 : i]
+            if between:
+                joined = vocabulary.COORDINATED.issuperset(
+                    between
+                ) and not vocabulary.COORDINATORS.isdisjoint(between)
+            else:
+                joined = not set(gaps[i]) - set(" *_`~\"'/|,\\&-—+()[]<>")
+            if joined and stands_alone(sentence, i):
+                polar[first] = polar[i] = None
+                sentence.options.update(range(first, i + 1))
+                first = None
+                continue
+        first = i

@@ -1,0 +1,192 @@
+"""The vocabulary by which `postprocess.verdicts` reads a verdict: word sets, no logic.
+
+All in lower case, after folding (`postprocess.verdict_text`). A word belongs here because answers
+of real models use it in that place; each set says what follows from membership.
+"""
+
+from __future__ import annotations
+
+import re
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+YES = _words("yes yeah yep yup")
+NO = _words("no nope")
+TRUTH = {"true": 1, "false": 0}
+"""Read as a verdict directly behind a label only."""
+
+SARCASM = re.compile(r"(?:non|un)?sarcas(?:m|tic)(?:ally)?\Z")
+NEGATED_FORM = re.compile(r"(?:non|un)sarcas")
+
+LABELS = _words(
+    "answer answers verdict conclusion decision judgment judgement response output label "
+    "prediction result classification assistant ans reply determination assessment evaluation "
+    "boxed choice"
+)
+"""With a colon, a dash or an "is" behind them they announce the answer."""
+
+OPENERS = _words(
+    "sure okay ok well hmm hm oh ah um alright right so honestly overall and then therefore thus "
+    "hence my the a an i i'd would have to say think believe answer sorry but definitely clearly "
+    "certainly probably absolutely undoubtedly obviously surely likely most very simply just "
+    "indeed ultimately finally actually wait clear definite resounding firm simple strong emphatic "
+    "of course in short opinion conclusion text textbf mathrm final it's it is that's i'm afraid "
+    "with go correct"
+)
+"""What may stand before a yes or no that still opens its sentence or follows its label."""
+
+BARE = OPENERS | _words("it isn't not this is that sarcastic")
+"""What a sentence may hold beside its yes or no and be nothing but a verdict."""
+
+CLAUSE_STARTERS = _words(
+    "it it's its this that that's the there there's because since as i i'm i'd i don't not isn't "
+    "although though while but they he she we you these those given based due in and sir yes no "
+    "here both nope neither nothing what"
+)
+"""A "no" before one of these, without a comma, is a verdict; before a noun it is a determiner."""
+
+MEANINGS = _words("if unless otherwise when else or means denotes indicates represents stands only")
+"""A yes or no before one of these is spoken about, not given ("Yes if ...", "Yes means ...")."""
+
+INTRODUCERS = _words(
+    "therefore thus hence so then consequently accordingly overall conclusion ultimately finally "
+    "actually wait opinion short but yet"
+)
+"""A yes or no right behind one of these is a conclusion."""
+
+SAYING = _words("say answer think believe conclude choose pick respond reply guess go")
+FIRST_PERSON = _words("i i'd i'll i'm we we'd we'll let let's me my must")
+"""Of these two a conclusion is made: "I would say no"."""
+
+ADVERBS = _words(
+    "a an definitely clearly probably simply most likely just indeed certainly definite clear "
+    "resounding firm simple strong emphatic with for the word therefore thus also"
+)
+"""Passed over between an introducer and its yes or no."""
+
+COPULAS = _words("is be was remains it's that's")
+ARTICLES = _words("a an definite clear resounding firm simple strong emphatic definitive")
+
+SURE_NOT = _words(
+    "absolutely definitely certainly probably clearly obviously surely likely course afraid"
+)
+""""Definitely not.": with one of these before it, a "not" is a whole answer."""
+
+NEGATORS = _words(
+    "not no never neither nor without lack lacks lacking lacked devoid absence nothing none nobody "
+    "hardly scarcely cannot non free fails failing isnt doesnt dont cant wasnt arent far"
+)
+"""Beside every contraction in n't."""
+
+DIRECT_NEGATORS = _words("no without lack lacks lacking lacked devoid absence free nothing zero")
+"""These deny sarcasm without a verb of saying: "without any sarcasm"."""
+
+HEDGES = _words(
+    "if whether may might could perhaps maybe possibly potentially unless unclear unsure uncertain "
+    "when depends what why how mean means imply implies were borderline"
+)
+"""A clause with one of these decides nothing."""
+
+PARTLY = _words("necessarily always entirely purely completely fully only wholly")
+"""Denied, these leave the question open: "not necessarily sarcastic"."""
+
+UNDECIDED = _words(
+    "maybe perhaps possibly unclear unsure uncertain undetermined undecided cannot can't cant "
+    "unable none depends both neither ambiguous inconclusive unknown indeterminate"
+)
+"""Behind a label, these withhold the verdict."""
+
+DOUBTS = _words("maybe perhaps possibly unsure uncertain unclear depends")
+
+NOT_KNOWN = _words("clear obvious evident sure certain apparent enough known")
+"""Denied, these withhold the verdict: "it is not clear that ..."."""
+
+REFUSALS = _words(
+    "cannot can't cant unable won't couldn't impossible refuse decline difficult hard"
+)
+REFUSED = _words(
+    "answer determine tell say judge decide help assist provide comply assess verify evaluate "
+    "conclude respond give confirm"
+)
+"""One of the first and soon one of the second: the model will not or cannot tell."""
+
+REPORTED = _words(
+    "considered classified described seen interpreted regarded labeled labelled viewed deemed "
+    "judged concluded inferred said read taken understood categorized categorised perceived argued"
+)
+OWN_CLAIMS = _words(
+    "say argue conclude classify call describe judge answer consider infer see label rate"
+)
+""""can" and "would" before these two are a manner of speaking, elsewhere a mere possibility."""
+
+INFINITIVES = _words(
+    "seems seem appears appear intended meant likely found considered judged deemed believed "
+    "understood supposed"
+)
+""""to be sarcastic" is a claim behind these only."""
+
+CLAIMS = _words(
+    "is are was 's isn't aren't wasn't ain't isnt arent be been being seems seem appears appear "
+    "sounds sound reads read feels feel looks look remains makes make making renders considered "
+    "classified deemed judged has have uses use using used carries carry conveys convey conveying "
+    "expresses express employs employ contains contain containing shows show exhibits exhibit "
+    "demonstrates demonstrate includes include displays display involves involve reflects adopts "
+    "consider call classify label judge find deem rate describe detect detects see indicates "
+    "creates create creating adds delivers becomes categorize"
+)
+"""Verbs that make a statement of a "sarcastic" a few filling words behind them; beside every 's."""
+
+FILLING = _words(
+    "not a an the any no very quite rather somewhat indeed also just meant intended to be being "
+    "been as in both humorous funny ironic irony humor humour playful witty satirical hyperbolic "
+    "lighthearted light hearted critical obvious clear strong kind sort of bit little so most "
+    "likely this it that pair caption text post image picture photo tweet comment statement tone "
+    "remark combination one example form type case instance and or nor non through way considered "
+    "classified seen interpreted regarded described labeled labelled viewed deemed judged "
+    "categorized understood perceived read across element elements hint touch sense level degree "
+    "dose evidence indication indications sign signs trace traces presence use overt apparent "
+    "visible much at all part real actual explicit implicit subtle deliberate dry definite message "
+    "user author person writer poster here only merely than too anything nothing neither none "
+    "inherent evident detectable pure mild heavy mocking cynical exaggerated joke joking clever "
+    "feeling literal sincere genuine descriptive straightforward factual positive serious neutral "
+    "like good perfect classic typical n't never hardly scarcely far from free lack absence devoid "
+    "instead opposed more supposed appropriate found together them these they"
+)
+"""Words that may stand between the verb and "sarcastic"; adverbs in -ly may as well."""
+
+NOUNS = _words(
+    "caption pair post text tweet comment statement tone remark combination image picture photo "
+    "message joke content way manner meme sentence response one here in nature overall intent "
+    "intention expression example humor humour commentary at all undertone undertones twist "
+    "elements element present detected intended found evident there involved whatsoever"
+)
+"""What may follow in a fragment: "Not a sarcastic caption."."""
+
+PRESENT = _words("detected present intended found here evident there involved apparent used")
+SUBJECTS = _words("the this it that they these there")
+INVERTED = _words("is are was does do did can could would isn't aren't should")
+"""First in a clause and before a subject, these ask even without a question mark."""
+
+BREAKERS = _words(
+    "but so therefore thus hence because since although though while whereas which and who "
+    "however rather"
+)
+"""Words before which a clause ends."""
+
+CONCLUDERS = _words(
+    "therefore thus hence overall consequently accordingly conclusion ultimately summary"
+)
+RETRACTIONS = _words(
+    "wait actually correction scratch reconsider reconsidering reconsideration reflection "
+    "thought thoughts mistake mistaken"
+)
+"""What a model says when it takes a stated verdict back."""
+
+COORDINATORS = _words("or and nor vs versus")
+COORDINATED = COORDINATORS | _words(
+    "either verdict answer final with a an the simply just else say to"
+)
+"""What may stand between the two options of "Yes or No"."""
