@@ -1,0 +1,176 @@
+"""How a backend's weights are loaded, for backends that take no such argument.
+
+The backends of the paper's four models fix their number type or take no quantisation and no
+adapter. For the time in which a backend is built, `from_pretrained` of all transformers models is
+given these settings; before and after it is transformers' own. What a run really used is read off
+the loaded model, never off the settings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import BitsAndBytesConfig, PreTrainedModel
+
+PROFILES: dict[str, dict[str, Any]] = {
+    # A T4 has no bfloat16 and 16 GB: an 8B model fits with 4-bit weights alone. PyTorch's sdpa
+    # takes its memory-efficient kernel there.
+    "t4": {"dtype": torch.float16, "nf4": True, "attn_implementation": "sdpa"},
+    "a100": {"dtype": torch.bfloat16, "nf4": False, "attn_implementation": "sdpa"},
+}
+"""The settings of each profile."""
+
+_DTYPES = {name: getattr(torch, name) for name in ("float32", "float16", "bfloat16")}
+
+
+@dataclass(frozen=True)
+class Loading:
+    """What is changed about the loading of a backend's weights.
+
+    Args:
+        profile: A name in `PROFILES`, or None.
+        peft: A folder with a PEFT adapter in safetensors, or None.
+        dtype: `float32`, `float16` or `bfloat16`, over the profile's; None leaves it.
+
+    Raises:
+        ValueError: An unknown profile or type.
+        FileNotFoundError: `peft` is no folder with an adapter.
+        ImportError: A package that the settings need is missing.
+    """
+
+    profile: str | None = None
+    peft: str | None = None
+    dtype: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be applied, before any weights are loaded."""
+        if self.profile is not None and self.profile not in PROFILES:
+            raise ValueError(f"profile={self.profile}: know {', '.join(PROFILES)}")
+        if self.dtype is not None and self.dtype not in _DTYPES:
+            raise ValueError(f"load_dtype={self.dtype}: know {', '.join(_DTYPES)}")
+        if self.profile is not None and PROFILES[self.profile]["nf4"]:
+            _need("bitsandbytes", "profile=t4 quantises weights", "quant")
+        if self.peft is not None:
+            _need("peft", "peft= applies an adapter", "quant")
+            for name in ("adapter_config.json", "adapter_model.safetensors"):
+                if not (Path(self.peft) / name).is_file():
+                    raise FileNotFoundError(f"peft={self.peft}: no {name} there")
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Give every model that is loaded in the block these settings."""
+        if self == Loading():
+            yield
+            return
+        original = PreTrainedModel.__dict__["from_pretrained"]
+        depth = 0
+
+        def from_pretrained(cls: type, *args: Any, **kwargs: Any) -> Any:
+            nonlocal depth
+            depth += 1
+            try:
+                model = original.__get__(None, cls)(*args, **self._changed(kwargs))
+            finally:
+                depth -= 1
+            # A model may load its parts by the same way: the adapter is the whole model's.
+            if depth == 0 and self.peft is not None:
+                apply_adapter(model, Path(self.peft))
+            return model
+
+        PreTrainedModel.from_pretrained = classmethod(from_pretrained)
+        try:
+            yield
+        finally:
+            PreTrainedModel.from_pretrained = original
+
+    def _changed(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of `from_pretrained` with the settings put in."""
+        kwargs = dict(kwargs)
+        settings = PROFILES[self.profile] if self.profile is not None else {}
+        dtype = _DTYPES[self.dtype] if self.dtype is not None else settings.get("dtype")
+        if dtype is not None:
+            kwargs.pop("torch_dtype", None)
+            kwargs["dtype"] = dtype
+        if settings.get("attn_implementation"):
+            kwargs["attn_implementation"] = settings["attn_implementation"]
+        if settings.get("nf4"):
+            kwargs["quantization_config"] = BitsAndBytesConfig(
+                load_in_4bit=True,
+                bnb_4bit_quant_type="nf4",
+                bnb_4bit_use_double_quant=True,
+                bnb_4bit_compute_dtype=dtype,
+            )
+        return kwargs
+
+    def effective(self, model: Any) -> dict[str, Any]:
+        """What a loaded model really is, as JSON values.
+
+        Args:
+            model: The model, as its backend holds it.
+        """
+        quantisation = getattr(model.config, "quantization_config", None)
+        if quantisation is not None and not isinstance(quantisation, dict):
+            quantisation = quantisation.to_dict()
+        device_map = getattr(model, "hf_device_map", None) or {"": model.device}
+        return {
+            "profile": self.profile,
+            "dtype": str(model.dtype).removeprefix("torch."),
+            "quantisation": _json(quantisation),
+            "adapter": self._adapter(model),
+            "device_map": {name: str(device) for name, device in device_map.items()},
+            "attention": getattr(model.config, "_attn_implementation", None),
+        }
+
+    def _adapter(self, model: Any) -> dict[str, Any] | None:
+        if self.peft is None:
+            return None
+        folder = Path(self.peft)
+        digest = hashlib.sha256((folder / "adapter_model.safetensors").read_bytes()).hexdigest()
+        parameters = sum(p.numel() for name, p in model.named_parameters() if "lora_" in name)
+        return {"folder": folder.name, "sha256": digest, "lora_parameters": parameters}
+
+
+def apply_adapter(model: Any, folder: Path) -> None:
+    """Put a PEFT adapter into a model, which stays the object and class that it was.
+
+    Args:
+        model: A transformers model.
+        folder: Holds `adapter_config.json` and `adapter_model.safetensors`.
+
+    Raises:
+        ValueError: A weight of the adapter finds no place in the model, or one of the model's
+            adapter layers finds no weight: the adapter was made for another model.
+    """
+    from peft import PeftModel, get_peft_model_state_dict
+    from safetensors import safe_open
+
+    with warnings.catch_warnings():
+        # A mismatch is a warning there and an error here.
+        warnings.simplefilter("ignore")
+        adapted = PeftModel.from_pretrained(model, str(folder), is_trainable=False)
+    expected = set(get_peft_model_state_dict(adapted))
+    with safe_open(folder / "adapter_model.safetensors", framework="pt") as weights:
+        given = set(weights.keys())
+    if expected != given:
+        odd = sorted(expected ^ given)
+        raise ValueError(
+            f"peft={folder}: {len(odd)} adapter weights do not fit the model, such as {odd[0]}"
+        )
+    adapted.eval()
+
+
+def _need(package: str, why: str, extra: str) -> None:
+    if importlib.util.find_spec(package) is None:
+        raise ImportError(f"{why}: pip install 'pragclash[{extra}]' (package {package})")
+
+
+def _json(value: Any) -> Any:
+    return None if value is None else {name: str(item) for name, item in value.items()}
