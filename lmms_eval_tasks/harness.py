@@ -8,6 +8,7 @@ exits 0. Faults here therefore leave as `SystemExit`, which it neither retries n
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -34,8 +35,8 @@ def stop(message: str) -> SystemExit:
 
 
 def tell_once(message: str, level: str = "WARNING") -> None:
-    """Log a line the first time it comes up in this process."""
-    if message not in _told:
+    """Log a line the first time it comes up, on the first of several ranks."""
+    if message not in _told and os.environ.get("RANK", "0") == "0":
         _told.add(message)
         logger.log(level, message)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import difflib
 import functools
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -458,8 +459,6 @@ def _no_failures(valid: Callable[[Any, str], bool]) -> Callable[[Any, str], bool
 
 
 def _rank() -> int:
-    import os
-
     return int(os.environ.get("RANK", 0))
 
 

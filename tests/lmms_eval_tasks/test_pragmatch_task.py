@@ -157,10 +157,9 @@ def test_order_and_shards_change_no_metric(manager, family):
     values = []
     for doc in task.eval_docs_no_media:
         s = rng.choice([-1.5, -0.2, 0.2, 1.1])
-        line = json.dumps(
-            {"pragclash": 1, "choices": {"Yes": -1.0 + min(0, s), "No": -1.0 + min(0, -s)}}
-        )
-        values.append(task.process_results(doc, [f"{rng.choice(['Yes', 'No', 'Hm'])}\n{line}"]))
+        choices = {"Yes": min(0, s) - 1.0, "No": min(0, -s) - 1.0}
+        answer = attach_response(rng.choice(["Yes", "No", "Hm"]), choices, step=0)
+        values.append(task.process_results(doc, [answer]))
     ranks = values[::2] + values[1::2]
     shuffled = rng.sample(values, len(values))
     for metric, aggregate in task.aggregation().items():
