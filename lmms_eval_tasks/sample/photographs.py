@@ -19,6 +19,12 @@ LONGEST_SIDE = 640
 """Pixels; larger photographs are made smaller so that the demo stays light."""
 
 BENCHMARKS = ("pragmatch", "clash")
+
+ENCODERS = {"pragmatch": ("sentence-transformers/all-MiniLM-L6-v2",), "clash": ()}
+"""Encoders that had a part in choosing the captions, by benchmark: a model that uses one of them
+looks better or worse than it is, so manifests name them. PragMatch's captions were revised until a
+classifier over these embeddings could not tell P from M."""
+
 _JPEG_QUALITY = 92
 
 
