@@ -95,7 +95,10 @@ def clash_record(shown: Mapping[str, Any], answer: Any) -> dict[str, Any]:
     record.update((name, shown.get(name)) for name in SHOWN)
     record["modality"] = record["modality"] or "image_text"
     record["response"] = response.text.strip()
-    read = _choice_fields(shown, response) if form == "mc" else _open_fields(shown, response)
+    try:
+        read = _choice_fields(shown, response) if form == "mc" else _open_fields(shown, response)
+    except ValueError as error:
+        raise ValueError(f"sample {str(shown.get('sample_id'))[:80]!r}: {error}") from error
     unread = bool(read["flag_unusable"] if form == "mc" else read["flag_none"])
     record["status"] = _status(read["outcome"], unread, response.finish)
     record.update(read)

@@ -58,8 +58,9 @@ def paper_bootstrap(
     n, figures = len(table), table.shape[1]
     if not n:
         return tuple(PaperBootstrap(None, None, 0, draws) for _ in range(figures))
-    means = resampled_sums(table, draws, seed) / n
+    # One row a figure: a sum's rounding then does not depend on how many figures there are.
+    means = np.ascontiguousarray(resampled_sums(table, draws, seed).T) / n
     return tuple(
         PaperBootstrap(float(mean), float(sd), n, draws)
-        for mean, sd in zip(means.mean(axis=0), means.std(axis=0), strict=True)
+        for mean, sd in zip(means.mean(axis=1), means.std(axis=1), strict=True)
     )
