@@ -37,6 +37,9 @@ WHOLE = {
 PLAIN = (*ACCURACIES, *WHOLE)
 """One yes or no a picture: Wilson's interval holds."""
 
+NOT_COMPARED = ("independence", "pair_excess", "unusable_rate", "failed_rate")
+"""Figures whose difference answers no question."""
+
 _POSITIVE, _NEGATIVE = ("P", "P-"), ("M", "M+")
 _CLEAN_OF = {"P-": "P", "M+": "M"}
 
@@ -211,7 +214,8 @@ def differences(
     columns_a, columns_b = (_columns(one) for one in frames)
     out = []
     for name in columns_a:
-        if name in ("independence", "pair_excess", "failed_rate", "unusable_rate"):
+        # A score that one side lacks cannot be compared.
+        if name in NOT_COMPARED or name not in columns_b:
             continue
         values, resampled = [], []
         for part in (columns_a[name], columns_b[name]):

@@ -36,14 +36,12 @@ class Reference(NamedTuple):
     """Marked "~": not assigned to this cell by the paper's own words."""
     remark: str = ""
 
-    @property
-    def text(self) -> str:
-        """As it is printed.
+    def text(self, digits: int = 1) -> str:
+        """As it is printed, with the digits of its paper.
 
-        >>> Reference(19.0, 19.0).text, Reference(4.1, 6.9, True).text
+        >>> Reference(19.0, 19.0).text(), Reference(4.1, 6.9, True).text()
         ('19.0', '~4.1–6.9')
         """
-        digits = max(1, *(len(f"{x:.2f}".rstrip("0").partition(".")[2]) for x in self[:2]))
         shown = f"{self.low:.{digits}f}"
         if self.high != self.low:
             shown += f"–{self.high:.{digits}f}"

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from postprocess.clash_metrics import ClashAnswer
+from postprocess.groups import Answer, AnswerError
 from postprocess.records import RECORD_VERSION, STATUSES
 
 Record: TypeAlias = dict[str, Any]
@@ -394,6 +396,28 @@ def _record_fault(record: Record, task: str) -> str | None:
         isinstance(s, bool) or not isinstance(s, int | float) or not math.isfinite(s)
     ):
         return f"s is {str(s)[:20]!r}, not a finite number"
+    try:
+        if task.startswith("clash_"):
+            return _clash_fault(ClashAnswer.of(record))
+        Answer.of(record)
+    except AnswerError as error:
+        return str(error)
+    except KeyError as error:
+        return f"the record lacks {error}"
+    return None
+
+
+def _clash_fault(answer: ClashAnswer) -> str | None:
+    for name in ("conflict", "image", "text", "correct", "overlap"):
+        if getattr(answer, name) not in (0, 1):
+            return f"sample {answer.sample_id!r}: {name} is neither 0 nor 1"
+    for name in ("none", "distractor", "unusable", "letter_correct"):
+        if getattr(answer, name) not in (0, 1, None):
+            return f"sample {answer.sample_id!r}: {name} is neither 0, 1 nor null"
+    if not isinstance(answer.outcome, str) or not all(
+        isinstance(name, str) for name in answer.categories
+    ):
+        return f"sample {answer.sample_id!r}: outcome or categories are no text"
     return None
 
 

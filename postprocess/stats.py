@@ -261,16 +261,18 @@ def percentile(values: Floats, level: float = LEVEL) -> tuple[float | None, floa
 def bootstrap(value: float | None, resampled: Floats, n: int, level: float = LEVEL) -> Estimate:
     """A figure with the percentile interval of its resamples.
 
-    Below two pictures a resample can only repeat the picture: no interval is given.
+    Below two pictures a resample can only repeat the picture, and where all resamples agree they
+    say nothing of what other pictures would give: no interval then.
 
     >>> bootstrap(0.5, np.array([0.4, 0.6]), n=1)
     Estimate(value=0.5, low=None, high=None, n=1, method='none')
     """
     if value is None or not np.isfinite(value):
         return EMPTY._replace(n=n)
-    if n < 2:
+    known = resampled[np.isfinite(resampled)]
+    if n < 2 or not len(known) or known.min() == known.max():
         return Estimate(float(value), None, None, n, "none")
-    return Estimate(float(value), *percentile(resampled, level), n, "bootstrap")
+    return Estimate(float(value), *percentile(known, level), n, "bootstrap")
 
 
 def bootstrap_ratio(

@@ -21,17 +21,17 @@ def answer(number, slot, verdict=1, s=None, status=None):
     condition, edit = CONDITION[slot]
     label = int(condition == "P")
     return Answer(
-        str(number),
-        f"{number}-{slot}",
-        condition,
-        "ocr" if edit else None,
-        edit,
-        label,
-        verdict,
-        int(verdict == label),
-        s,
-        status or ("ok" if verdict is not None else "unusable"),
-        0,
+        image_id=str(number),
+        sample_id=f"{number}-{slot}",
+        condition=condition,
+        cue="ocr" if edit else None,
+        edit=edit,
+        label=label,
+        verdict=verdict,
+        correct=int(verdict == label),
+        s=s,
+        status=status or ("ok" if verdict is not None else "unusable"),
+        n_omitted=0,
     )
 
 
@@ -131,7 +131,7 @@ def test_a_model_does_not_differ_from_itself():
     answers = pairs([(1, 0), (1, 1), (0, 1), (0, 0)])
     for one in estimates.differences(answers, answers, metrics.PM):
         assert one.estimate.value == pytest.approx(0)
-        assert one.estimate.low == one.estimate.high == pytest.approx(0)
+        assert one.estimate.low is one.estimate.high is None
         assert one.p_value in (1.0, None)
 
 
@@ -175,3 +175,12 @@ def test_auroc_differences_use_pictures_scored_by_both():
     assert (got.a, got.b) == (1.0, 0.0)
     assert got.estimate.n == 3
     assert estimates.differences(a, [], metrics.PM) == []
+
+
+def test_a_score_that_one_side_lacks_is_not_compared():
+    with_scores = [answer(n, slot, 1, 0.5) for n in range(3) for slot in "PM"]
+    without = [answer(n, slot, 1) for n in range(3) for slot in "PM"]
+    for a, b in ((with_scores, without), (without, with_scores)):
+        found = {one.metric for one in estimates.differences(a, b, metrics.PM)}
+        assert "pair_acc" in found
+        assert not {"auroc", "pair_ranking"} & found

@@ -131,7 +131,11 @@ def test_a_resample_of_one_class_has_no_auroc():
     got = stats.resampled_auroc([1.0, 0.0], [1, 0], [0, 1], 2, draws=64)
     assert np.isnan(got).any()
     assert np.nanmin(got) == 1.0
-    assert stats.bootstrap_auroc([1.0, 0.0], [1, 0], [0, 1], 2).low == 1.0
+    assert stats.bootstrap_auroc([1.0, 0.0], [1, 0], [0, 1], 2).value == 1.0
+
+
+def test_resamples_that_all_agree_give_no_interval():
+    assert stats.bootstrap_f1([0, 0], [0, 0], [1, 1]) == (0.0, None, None, 2, "none")
 
 
 def test_f1_of_each_resample_equals_scikit_learn():
@@ -178,7 +182,8 @@ def test_an_interval_holds_its_figure_and_stays_a_proportion(rows):
     top, bottom = zip(*rows, strict=True)
     value, low, high, n, _ = stats.bootstrap_ratio(top, bottom, draws=200)
     assert n == len(rows)
-    assert 0 <= low <= high <= 1
+    if low is not None:
+        assert 0 <= low < high <= 1
     assert min(t / b for t, b in rows) <= value <= max(t / b for t, b in rows)
 
 
