@@ -37,10 +37,16 @@ def sample_folder(benchmark: str) -> Path:
     out = home / "sample" / digest.hexdigest()[:16] / benchmark
     if not out.is_dir():
         sources = [
-            {"image_id": x, "licence": pictures[x].licence, "source": pictures[x].source}
+            {
+                "image_id": x,
+                "licence": pictures[x].licence,
+                "author": pictures[x].author,
+                "source": pictures[x].source,
+            }
             for x in sorted(used)
         ]
-        manifest = {"kind": "sample", "sources": sources, "encoders": []}
+        encoders = list(photographs.ENCODERS[benchmark])
+        manifest = {"kind": "sample", "sources": sources, "encoders": encoders}
         try:
             write_folder(out, benchmark, named, files, manifest)
         except OSError:
