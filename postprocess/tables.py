@@ -54,7 +54,7 @@ def build(name: str, runs: Runs, options: Options = DEFAULT) -> Table:
         for task in run.tasks
         if task in tasks and (name != "human" or run.model in HUMANS)
     ]
-    identities = _identities(used, options.mix)
+    identities = identities_of(used, options.mix)
     builder = Builder(runs.runs, options, identities.marks, tasks)
     table = maker(builder)
     notes = [*identities.notes, *table.notes, *_limits(used)]
@@ -81,13 +81,13 @@ def build(name: str, runs: Runs, options: Options = DEFAULT) -> Table:
     )
 
 
-class _Identities(NamedTuple):
+class Identities(NamedTuple):
     marks: dict[tuple[str, str], str]
     """Mark by run label and task."""
     notes: list[str]
 
 
-def _identities(used: Sequence[tuple[Run, TaskRun]], mix: bool) -> _Identities:
+def identities_of(used: Sequence[tuple[Run, TaskRun]], mix: bool) -> Identities:
     """What data and prompts the figures rest on; an error where they differ unasked."""
     data: dict[tuple[str, str], list[tuple[str, str]]] = {}
     prompts: dict[str, dict[str, list[tuple[str, str]]]] = {}
@@ -131,7 +131,7 @@ def _identities(used: Sequence[tuple[Run, TaskRun]], mix: bool) -> _Identities:
                 notes.append(f"prompt: {wording}")
     if mixed_data or mixed_prompts:
         notes.insert(0, "MIXED: rows with different marks are not comparable")
-    return _Identities(marks, notes)
+    return Identities(marks, notes)
 
 
 def _wording(record: Mapping[str, Any]) -> str:
