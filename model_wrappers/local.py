@@ -62,7 +62,8 @@ class LocalRunner:
         self.retried = 0
         self.unscorable: dict[Reading, str] = {}
         """Readings whose sets the tokenizer does not spell in single tokens, and why."""
-        self._may_batch = not share
+        self.batches = not share
+        """Whether rows are run together; given up where a backend pads them wrongly."""
         allow_no_picture(backend)
 
     def run(
@@ -90,7 +91,7 @@ class LocalRunner:
         chunk: list[Job] = []
         for job in jobs:
             if chunk and (
-                not self._may_batch
+                not self.batches
                 or len(chunk) >= size
                 or job.error is not None
                 or job.batch_key != chunk[0].batch_key
@@ -128,7 +129,7 @@ class LocalRunner:
         try:
             return self._attempt(chunk, readings, plain=True)
         except Exception as error:
-            self._may_batch = False
+            self.batches = False
             logger.warning(f"verdict: rows run one by one from here on: {reason(error)}")
             if is_out_of_memory(error):
                 free_memory()

@@ -173,7 +173,7 @@ class Prefixes:
         """
         key = picture_key(kwargs)
         ids = kwargs["input_ids"][0].tolist()
-        last = max((at for at, token in enumerate(ids) if token in self.picture_tokens), default=-1)
+        last = self._last_picture_token(ids)
         if key is None or last < 0:
             return None
         kept, self.kept = self.kept, None
@@ -181,7 +181,7 @@ class Prefixes:
             # At least one token must be left to compute, or there would be no logits.
             shared = min(common_prefix(kept.ids, ids), len(ids) - 1)
             # A prefix that ends inside the picture leaves picture tokens without their picture.
-            if shared > last:
+            if shared > max(last, self._last_picture_token(kept.ids)):
                 kept.cache.crop(shared)
                 if kept.cache.get_seq_length() == shared:
                     for module, value in kept.rope_deltas:
@@ -189,6 +189,9 @@ class Prefixes:
                     return Lease(kept.cache, shared, key, ids)
         # Without a configuration all layers keep everything: sliding ones cannot be cropped.
         return Lease(DynamicCache(), 0, key, ids)
+
+    def _last_picture_token(self, ids: Sequence[int]) -> int:
+        return max((at for at, token in enumerate(ids) if token in self.picture_tokens), default=-1)
 
     def keep(self, model: Any, lease: Lease) -> None:
         """Make the cache of a call that has returned the kept prefix.

@@ -6,8 +6,10 @@ file: weights are drawn from a fixed seed, tokenizers are trained on the sentenc
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,12 @@ def _fast(special: list[str], **named: Any) -> Any:
 
 
 def _save(model: Any, processor: Any, folder: Path) -> Path:
+    tokenizer = processor.tokenizer
+    model.generation_config.eos_token_id = tokenizer.eos_token_id
+    # Random weights would write picture tokens, which no full pass could then read back.
+    model.generation_config.suppress_tokens = [
+        token for token in tokenizer.all_special_ids if token != tokenizer.eos_token_id
+    ]
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
     return folder
@@ -120,7 +128,6 @@ def llava_next(
         vision_feature_layer=-2,
     )  # fmt: skip
     model = LlavaNextForConditionalGeneration(config).eval()
-    model.generation_config.eos_token_id = tokenizer.eos_token_id
     processor = LlavaNextProcessor(
         image_processor=LlavaNextImageProcessor(
             size={"shortest_edge": side},
@@ -182,7 +189,6 @@ def qwen2_5_vl(folder: Path, *, hidden: int = 32, layers: int = 2) -> Path:
         vision_end_token_id=ids("<|vision_end|>"),
     )  # fmt: skip
     model = Qwen2_5_VLForConditionalGeneration(config).eval()
-    model.generation_config.eos_token_id = tokenizer.eos_token_id
     processor = Qwen2_5_VLProcessor(
         image_processor=Qwen2VLImageProcessorFast(),
         tokenizer=tokenizer,
@@ -195,7 +201,13 @@ def qwen2_5_vl(folder: Path, *, hidden: int = 32, layers: int = 2) -> Path:
 
 
 def idefics2(
-    folder: Path, *, hidden: int = 32, layers: int = 2, latents: int = 4, side: int = 56
+    folder: Path,
+    *,
+    hidden: int = 32,
+    layers: int = 2,
+    latents: int = 4,
+    side: int = 56,
+    window: int = 4096,
 ) -> Path:
     """Idefics2 over a tiny Mistral; `latents` picture tokens a picture."""
     from transformers import (
@@ -227,12 +239,11 @@ def idefics2(
             "resampler_n_heads": 2, "resampler_head_dim": 8, "num_key_value_heads": 2,
         },
         text_config=MistralConfig(
-            **_text(len(tokenizer), hidden, layers, sliding_window=4096)
+            **_text(len(tokenizer), hidden, layers, sliding_window=window)
         ).to_dict(),
         image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
     )  # fmt: skip
     model = Idefics2ForConditionalGeneration(config).eval()
-    model.generation_config.eos_token_id = tokenizer.eos_token_id
     processor = Idefics2Processor(
         image_processor=Idefics2ImageProcessor(
             size={"shortest_edge": side // 2, "longest_edge": side}, do_image_splitting=False
@@ -281,7 +292,6 @@ def internvl(folder: Path, *, hidden: int = 32, layers: int = 2, side: int = 28)
         downsample_ratio=0.5,
     )  # fmt: skip
     model = InternVLForConditionalGeneration(config).eval()
-    model.generation_config.eos_token_id = tokenizer.eos_token_id
     processor = InternVLProcessor(
         image_processor=GotOcr2ImageProcessorFast(
             size={"height": side, "width": side}, crop_to_patches=True
@@ -358,6 +368,11 @@ class FakeTasks:
         self.task_dict = {name: {"test": docs} for name, docs in tasks.items()}
         self.metadata = {"choices": YES_NO, "verdict_position": "first", "prompt": "zero_shot"}
         self.metadata.update(metadata)
+
+    @staticmethod
+    def fresh(request: Any) -> Any:
+        """The request with arguments of its own, since backends edit them."""
+        return replace(request, arguments=copy.deepcopy(request.arguments), resps=[])
 
     def requests(self, *, simple: bool, gen_kwargs: dict[str, Any] | None = None) -> list[Any]:
         from lmms_eval.api.instance import Instance
