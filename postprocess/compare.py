@@ -77,10 +77,7 @@ def compare(a: Run, b: Run, options: Options = DEFAULT) -> Comparison:
     return Comparison(
         a,
         b,
-        [
-            _clash(a, b, t, options) if t.startswith("clash_") else _pairs(a, b, t, options)
-            for t in shared
-        ],
+        [(_clash if t.startswith("clash_") else _pairs)(a, b, t, options) for t in shared],
         sorted(a.tasks.keys() ^ b.tasks.keys()),
         notes,
     )
@@ -100,7 +97,7 @@ def _pairs(a: Run, b: Run, task: str, options: Options) -> TaskComparison:
         if right[0] != right[1]:
             differing.append(Differing(image_id, *right))
     found = estimates.differences(
-        *sides, slots, draws=options.draws, seed=options.seed, level=options.level
+        sides[0], sides[1], slots, draws=options.draws, seed=options.seed, level=options.level
     )
     return TaskComparison(
         task,
@@ -122,7 +119,7 @@ def _clash(a: Run, b: Run, task: str, options: Options) -> TaskComparison:
         if (left := keyed[0][key]).outcome != (right := keyed[1][key]).outcome
     ]
     found = clash_estimates.differences(
-        *sides, draws=options.draws, seed=options.seed, level=options.level
+        sides[0], sides[1], draws=options.draws, seed=options.seed, level=options.level
     )
     return TaskComparison(
         task,
@@ -194,9 +191,8 @@ def as_text(comparison: Comparison) -> str:
         lines += ["", f"{one.task}: {one.n} in both"]
         if one.only_in_a or one.only_in_b:
             lines[-1] += f"; left out: {one.only_in_a} only in A, {one.only_in_b} only in B"
-        lines.append(
-            f"  {'':<18}{'A':>7}{'B':>7}{'A-B':>8}  {'interval':<18}{'p':>9}  only A, only B"
-        )
+        head = f"  {'':<18}{'A':>7}{'B':>7}{'A-B':>8}  {'interval':<18}{'p':>9}"
+        lines.append(f"{head}  only A, only B")
         lines += [_line(d) for d in one.differences]
         if one.differing:
             units = "documents" if one.task.startswith("clash_") else "pictures"
@@ -210,9 +206,9 @@ def as_text(comparison: Comparison) -> str:
         lines += ["", f"only in one of the two: {', '.join(comparison.unshared)}"]
     lines += [
         "",
-        "Rates in percent, differences in points, 95% intervals over pictures. p: exact McNemar, not",
-        "corrected for the number of comparisons; where it counts captions (*), several captions of",
-        "one picture are treated as independent, so it errs towards small values.",
+        "Rates in percent, differences in points, 95% intervals over pictures. p: exact McNemar,",
+        "not corrected for the number of comparisons; where it counts captions (*), those of one",
+        "picture are treated as independent, so it errs towards small values.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -282,7 +278,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"pragclash compare: {folder}: {error}", file=sys.stderr)
             return 2
     try:
-        comparison = compare(*found, options_of(args))
+        comparison = compare(found[0], found[1], options_of(args))
     except MixedError as error:
         print(f"pragclash compare: {error}", file=sys.stderr)
         return 1

@@ -82,6 +82,8 @@ def build(name: str, runs: Runs, options: Options = DEFAULT) -> Table:
 
 
 class Identities(NamedTuple):
+    """What the figures of several runs rest on, and how rows are marked where that differs."""
+
     marks: dict[tuple[str, str], str]
     """Mark by run label and task."""
     notes: list[str]
