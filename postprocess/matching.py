@@ -57,7 +57,7 @@ _REPLACED = {
     "sandy": "sand",
     "brightly": "bright",
 }
-_CONFLICT_WORDS = ("conflict", "contradict")
+_CONFLICT_WORDS = ("conflict", "contradict")  # their own stems
 _ORDER_CODES = {"i": "image", "t": "text", "d": "distractor", "c": "conflict"}
 
 _TOKEN = re.compile(r"\w+")
@@ -176,10 +176,12 @@ def open_outcome(prediction: Any, image_answer: Any, text_answer: Any) -> OpenOu
         return OpenOutcome(False, False, False, True, "failed", False)
     if not words.strip():
         return OpenOutcome(False, False, False, True, "empty", False)
-    found = normalise(words)
+    image_form = normalise(prediction_text(image_answer))
+    text_form = normalise(prediction_text(text_answer))
+    found = _form_for(words, f"{' '.join(_CONFLICT_WORDS)} {image_form} {text_form}")
     conflict = any(contains(found, word) for word in _CONFLICT_WORDS)
-    image = contains(found, normalise(prediction_text(image_answer)))
-    text = contains(found, normalise(prediction_text(text_answer)))
+    image = contains(found, image_form)
+    text = contains(found, text_form)
     if conflict:
         outcome = "conflict"
     elif image and text:
@@ -348,6 +350,26 @@ def _normalise(text: str) -> str:
 
 
 _normalise_short = lru_cache(maxsize=2**14)(_normalise)
+
+
+def _form_for(text: str, wanted: str) -> str:
+    r"""The normal form of a text in which only those tokens are stemmed that may be wanted.
+
+    A stem begins as its token does, so a token that begins unlike every wanted stem stands for
+    none of them: a line break takes its place. Most of a sentence is never stemmed.
+
+    >>> _form_for("A dog and two kites", "kite")
+    '\n \n \n kite'
+    """
+    initials = {stem[0] for stem in wanted.split()}
+    tokens = [_REPLACED.get(token, token) for token in _TOKEN.findall(text.lower())]
+    return " ".join(
+        [
+            _stem(token) if token[0] in initials else "\n"
+            for token in tokens
+            if token not in _ARTICLES
+        ]
+    )
 
 
 def _stem(token: str) -> str:
