@@ -49,10 +49,37 @@ _ANSWER_LABEL = re.compile(r"(?:answer|verdict|conclusion|response|output)[\"'*_
 _MAX_QUOTED_WORDS = 3
 _END = re.compile(r"\n+|[!?]+|;|\.+(?=[\s\"')\]}*_~`$]|\Z)")
 _WORD = re.compile(r"(?:[^\W_]|[\u0300-\u036f])+(?:'[^\W_]+)*")
+_NUMBER_SIGN = re.compile(r"(?<!\w)no\Z")
 _NUMBER_NEXT = re.compile(r" *\d")
+_ABBREVIATION = re.compile(r"(?:(?<!\w)(?:dr|mr|mrs|ms|prof|vs|st)|(?<!\w)[a-z]\.[a-z])\Z")
+
+_TELLING_WORDS = "|".join(sorted(vocabulary.YES | vocabulary.NO | vocabulary.LABELS | {"not"}))
+_TELLING = re.compile(
+    rf"(?<![^\W_])(?:{_TELLING_WORDS})(?![^\W_])"
+    r"|sarcas|n't|(?:it|this|they) (?:is|are)(?=\W{0,20}\Z)"
+)
+_APART = re.compile(r"[^\w']")
+
+MAX_SENTENCE = 5_000
+"""Characters in one piece of a sentence that has no end."""
+
+MAX_TELLING = 50_000
+"""Characters of telling sentences that are read from either end of an answer.
+
+Two to ten times what the longest chain of thought, 1,024 tokens, comes to.
+"""
 
 SOFT = " \n*_`~"
 """Characters that part words without ending a phrase: white space and emphasis."""
+
+
+class Span(NamedTuple):
+    """Where a sentence stands in the answer."""
+
+    start: int
+    stop: int
+    asks: bool
+    """Whether it ends in a question mark."""
 
 
 class Sentence(NamedTuple):
@@ -72,12 +99,12 @@ class Sentence(NamedTuple):
 
 
 def fold(text: str) -> str:
-    """The text in one case and spelling, of the same length, tags and quotations blanked.
+    r"""The text in one case and spelling, of the same length, tags and quotations blanked.
 
     Reasoning in front of a closing tag is blanked too.
 
-    >>> fold("“Yes” — it isn’t\\xa0<b>ＮＯ</b>")
-    '"yes" — it isn\\'t    no    '
+    >>> fold("“Yes” — it is\xa0<b>ＮＯ</b>")
+    '"yes" — it is    no    '
     """
     text = text.translate(_FOLDING)
     if "<" in text or "[" in text:
@@ -90,23 +117,61 @@ def fold(text: str) -> str:
     return text
 
 
-def sentences(text: str) -> Iterator[Sentence]:
-    """The sentences of a folded text that hold a word, in order."""
+def spans(text: str) -> list[Span]:
+    """Where the sentences of a folded text are that hold a word, in order.
+
+    One of more than `MAX_SENTENCE` characters is cut between words.
+    """
+    found: list[Span] = []
     start = 0
     for end in _END.finditer(text):
         stop = end.start()
-        if (
-            end.group() == "."
-            and text[max(start, stop - 3) : stop].strip(" *_\"'(") == "no"
-            and _NUMBER_NEXT.match(text, end.end())
-        ):
-            # "No. 5" is a number, not an end.
-            continue
-        if sentence := _sentence(text, start, stop, "?" in end.group()):
-            yield sentence
+        if end.group() == ".":
+            ending = text[max(start, stop - 8) : stop]
+            numbers = _NUMBER_SIGN.search(ending) and _NUMBER_NEXT.match(text, end.end())
+            # "No. 5" and "Dr. No" go on.
+            if numbers or _ABBREVIATION.search(ending):
+                continue
+        found.extend(_cut(text, start, stop, "?" in end.group()))
         start = end.end()
-    if sentence := _sentence(text, start, len(text), asks=False):
-        yield sentence
+    found.extend(_cut(text, start, len(text), asks=False))
+    return found
+
+
+def telling(text: str, found: list[Span]) -> list[int]:
+    """Which sentences, by their place, hold a word that a verdict could rest on.
+
+    Of an endless answer only what begins it and what ends it: `MAX_TELLING` characters each.
+    """
+    places = [k for k, span in enumerate(found) if _TELLING.search(text, span.start, span.stop)]
+    kept: set[int] = set()
+    for direction in (places, places[::-1]):
+        size = 0
+        for k in direction:
+            size += found[k].stop - found[k].start
+            if size > MAX_TELLING:
+                break
+            kept.add(k)
+    return sorted(kept)
+
+
+def sentence_at(text: str, span: Span) -> Sentence:
+    """The words of one sentence of a folded text."""
+    words: list[str] = []
+    spans: list[tuple[int, int]] = []
+    gaps: list[str] = []
+    at = span.start
+    for match in _WORD.finditer(text, span.start, span.stop):
+        words.append(match.group())
+        spans.append(match.span())
+        gaps.append(text[at : match.start()])
+        at = match.end()
+    gaps.append(text[at : span.stop])
+    polar = [1 if w in vocabulary.YES else 0 if w in vocabulary.NO else None for w in words]
+    sentence = Sentence(words, spans, gaps, span.asks, polar, set())
+    _mask_compounds(sentence)
+    _mask_options(sentence)
+    return sentence
 
 
 def stands_alone(sentence: Sentence, i: int) -> bool:
@@ -117,16 +182,20 @@ def stands_alone(sentence: Sentence, i: int) -> bool:
     """
     words, gaps = sentence.words, sentence.gaps
     if i + 1 == len(words):
-        return True
+        return words[i] != "no" or i == 0 or words[i - 1] != "oh"
     following, gap = words[i + 1], gaps[i + 1].strip(SOFT)
     if following in vocabulary.MEANINGS and not set(gap) - set("\"'(),"):
-        return False
+        return words[i + 1 : i + 3] == ["if", "anything"]
     if following == "for" and i + 2 < len(words):
         target = words[i + 2]
         if vocabulary.SARCASM.match(target) or target in ("non", "not", "literal"):
             return False
     if words[i] != "no":
-        return True
+        # "the Yes Men"
+        named = i > 0 and words[i - 1] in ("the", "a", "my")
+        return bool(gap) or not named or following in vocabulary.CLAUSE_STARTERS
+    if i > 0 and words[i - 1] == "oh":
+        return False
     if following[0].isdigit() and gap.startswith("."):
         return False
     return bool(gap) or following in vocabulary.CLAUSE_STARTERS
@@ -135,6 +204,8 @@ def stands_alone(sentence: Sentence, i: int) -> bool:
 def _untag(match: re.Match[str]) -> str:
     """A tag as white space of its length: none of its letters is the model's word."""
     tag = match.group()
+    if tag.strip("</> ") in vocabulary.YES | vocabulary.NO:
+        return tag
     if label := _LABEL_TAG.fullmatch(tag):
         return f" {label.group(1)}:"
     return ("" if _STYLE_TAG.fullmatch(tag) else "\n").ljust(len(tag))
@@ -156,25 +227,16 @@ def _unquote(match: re.Match[str]) -> str:
     return quoted[0] + " " * (len(quoted) - 2) + quoted[-1]
 
 
-def _sentence(text: str, start: int, stop: int, asks: bool) -> Sentence | None:
-    """The sentence between two offsets, or None where no word stands."""
-    words: list[str] = []
-    spans: list[tuple[int, int]] = []
-    gaps: list[str] = []
-    at = start
-    for match in _WORD.finditer(text, start, stop):
-        words.append(match.group())
-        spans.append(match.span())
-        gaps.append(text[at : match.start()])
-        at = match.end()
-    if not words:
-        return None
-    gaps.append(text[at:stop])
-    polar = [1 if w in vocabulary.YES else 0 if w in vocabulary.NO else None for w in words]
-    sentence = Sentence(words, spans, gaps, asks, polar, set())
-    _mask_compounds(sentence)
-    _mask_options(sentence)
-    return sentence
+def _cut(text: str, start: int, stop: int, asks: bool) -> Iterator[Span]:
+    """The sentence between two offsets, in pieces if it is very long."""
+    while start < stop:
+        end = stop
+        if stop - start > MAX_SENTENCE:
+            apart = _APART.search(text, start + MAX_SENTENCE, stop)
+            end = apart.start() if apart else stop
+        if _WORD.search(text, start, end):
+            yield Span(start, end, asks)
+        start = end
 
 
 def _mask_compounds(sentence: Sentence) -> None:
@@ -208,6 +270,8 @@ def _mask_options(sentence: Sentence) -> None:
                 ) and not vocabulary.COORDINATORS.isdisjoint(between)
             else:
                 joined = not set(gaps[i]) - set(" *_`~\"'/|,\\&-—+()[]<>")
+                # "No — yes, it does not match" answers first.
+                joined = joined and ("—" not in gaps[i] or i + 1 == len(words))
             if joined and stands_alone(sentence, i):
                 polar[first] = polar[i] = None
                 sentence.options.update(range(first, i + 1))

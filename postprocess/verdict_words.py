@@ -77,7 +77,7 @@ SURE_NOT = _words(
 
 NEGATORS = _words(
     "not no never neither nor without lack lacks lacking lacked devoid absence nothing none nobody "
-    "hardly scarcely cannot non free fails failing isnt doesnt dont cant wasnt arent far"
+    "hardly scarcely barely cannot non un free fails failing isnt doesnt dont cant wasnt arent far"
 )
 """Beside every contraction in n't."""
 
@@ -86,7 +86,8 @@ DIRECT_NEGATORS = _words("no without lack lacks lacking lacked devoid absence fr
 
 HEDGES = _words(
     "if whether may might could perhaps maybe possibly potentially unless unclear unsure uncertain "
-    "when depends what why how mean means imply implies were borderline"
+    "when depends what why how mean means imply implies were borderline supposedly allegedly "
+    "hypothetically theoretically arguably"
 )
 """A clause with one of these decides nothing."""
 
@@ -135,7 +136,7 @@ CLAIMS = _words(
     "expresses express employs employ contains contain containing shows show exhibits exhibit "
     "demonstrates demonstrate includes include displays display involves involve reflects adopts "
     "consider call classify label judge find deem rate describe detect detects see indicates "
-    "creates create creating adds delivers becomes categorize"
+    "creates create creating adds delivers becomes categorize suggests suggest comes come"
 )
 """Verbs that make a statement of a "sarcastic" a few filling words behind them; beside every 's."""
 
@@ -153,7 +154,9 @@ FILLING = _words(
     "inherent evident detectable pure mild heavy mocking cynical exaggerated joke joking clever "
     "feeling literal sincere genuine descriptive straightforward factual positive serious neutral "
     "like good perfect classic typical n't never hardly scarcely far from free lack absence devoid "
-    "instead opposed more supposed appropriate found together them these they"
+    "instead opposed more supposed appropriate found together them these they mismatch "
+    "contradiction contrast description coincidence error unrelated random simple plain "
+    "ordinary mere un joint"
 )
 """Words that may stand between the verb and "sarcastic"; adverbs in -ly may as well."""
 
@@ -179,11 +182,28 @@ BREAKERS = _words(
 CONCLUDERS = _words(
     "therefore thus hence overall consequently accordingly conclusion ultimately summary"
 )
-RETRACTIONS = _words(
-    "wait actually correction scratch reconsider reconsidering reconsideration reflection "
-    "thought thoughts mistake mistaken"
+RETRACTIONS = (
+    _words("wait actually correction reconsidering mistaken"),
+    _words("scratch that"),
+    _words("second thought"),
+    _words("second thoughts"),
+    _words("on reflection"),
+    _words("on reconsideration"),
 )
-"""What a model says when it takes a stated verdict back."""
+"""What a model says when it takes a stated verdict back: any of the first, or all of another."""
+
+NO_DENIAL = _words(
+    "doubt question wonder surprise secret mistake mistaking denying deny miss ignore denial"
+)
+"""A negator right before one of these denies nothing: "no doubt", "I can't deny"."""
+
+REPORTERS = _words(
+    "says said reads read asks asked replies replied shouts shouted writes wrote states stated "
+    "answers answered saying telling tells told"
+)
+"""A yes or no behind one of these is someone else's."""
+
+CLAIMED_DENIALS = _words("think believe say feel find consider mean know see")
 
 COORDINATORS = _words("or and nor vs versus")
 COORDINATED = COORDINATORS | _words(

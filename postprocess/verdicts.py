@@ -19,7 +19,15 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from postprocess import verdict_words as vocabulary
-from postprocess.verdict_text import Sentence, fold, sentences, stands_alone
+from postprocess.verdict_text import (
+    SOFT,
+    Sentence,
+    fold,
+    sentence_at,
+    spans,
+    stands_alone,
+    telling,
+)
 
 PROMPTS = ("zero_shot", "cot")
 
@@ -161,38 +169,46 @@ def _decide_cot(findings: Sequence[_Finding]) -> _Finding | None:
 
 def _findings(text: str, cot: bool) -> Iterator[_Finding]:
     """All findings of a folded text, in its order."""
-    read = list(sentences(text))
-    announced = stated = False
-    before: Sentence | None = None
-    for number, sentence in enumerate(read):
-        last = number == len(read) - 1
-        scan = _Scan(sentence, announced, last)
-        found = [] if sentence.asks else scan.findings()
+    found = spans(text)
+    announced_at = -1
+    stated = False
+    for number in telling(text, found):
+        sentence = sentence_at(text, found[number])
+        before = sentence_at(text, found[number - 1]) if number else None
+        last = number == len(found) - 1
+        scan = _Scan(sentence, announced_at == number, last)
+        takes_back = _takes_back(sentence.words[:4])
+        findings = [] if sentence.asks else scan.findings()
         opening = None if sentence.asks or _answers_other(before) else scan.opening()
-        if opening is not None and all(f.start != sentence.spans[opening][0] for f in found):
+        if opening is not None and all(f.start != sentence.spans[opening][0] for f in findings):
             bare = all(
                 i == opening or w in vocabulary.BARE or vocabulary.SARCASM.match(w)
                 for i, w in enumerate(sentence.words[:_LOOK])
             )
-            rank = None if number else 4
+            rank = 4 if number == 0 else None
             if not cot:
                 rank = 3
             elif last or bare or (before is not None and before.asks):
                 rank = 2
             if rank is not None:
-                found.append(scan.word(opening, rank))
-                found.sort(key=_start)
-        takes_back = not vocabulary.RETRACTIONS.isdisjoint(sentence.words[:_LOOK])
-        for finding in found:
+                findings.append(scan.word(opening, rank))
+                findings.sort(key=_start)
+        for finding in findings:
             if takes_back and stated:
                 yield finding._replace(rank=1)
-            elif not cot or finding.rank != 3 or number >= len(read) - 2:
+            elif not cot or finding.rank != 3 or number >= len(found) - 2:
                 stated = stated or finding.rank == 1
                 yield finding
         for i in sorted(sentence.options)[:1]:
             yield _Finding(2, None, *sentence.spans[i], "word", echo=True)
-        announced = scan.announces_next()
-        before = sentence
+        if scan.announces_next():
+            announced_at = number + 1
+
+
+def _takes_back(words: Sequence[str]) -> bool:
+    """Whether a sentence that begins with these words takes back what was stated before."""
+    some, *phrases = vocabulary.RETRACTIONS
+    return not some.isdisjoint(words[:2]) or any(phrase.issubset(words) for phrase in phrases)
 
 
 def _start(finding: _Finding) -> int:
@@ -236,7 +252,7 @@ class _Scan:
         ordered = sorted(found.values(), key=_start)
         labelled = {f.value for f in ordered if f.rank == 1}
         one = len(self.regions) == 1
-        if one and len(labelled) > 1 and vocabulary.RETRACTIONS.isdisjoint(self.words):
+        if one and len(labelled) > 1 and not _takes_back(self.words):
             # "Verdict: Yes, but it is not sarcastic" states nothing.
             return [f._replace(value=None) if f.rank == 1 else f for f in ordered]
         return ordered
@@ -251,7 +267,13 @@ class _Scan:
                 return i if good and not self._conditional(i) else None
             if i in self.sentence.options:
                 continue
-            if self.words[i] not in vocabulary.OPENERS and not self._enumerates(i):
+            word = self.words[i]
+            if word not in vocabulary.OPENERS and not self._enumerates(i):
+                return None
+            if word in vocabulary.SAYING and vocabulary.FIRST_PERSON.isdisjoint(
+                self.words[start:i]
+            ):
+                # "Say yes" asks for it.
                 return None
         return None
 
@@ -310,10 +332,8 @@ class _Scan:
             opening = self.opening(at)
             if opening is not None:
                 yield self.word(opening, 1)
-            elif (
-                self.words[at] in vocabulary.TRUTH
-                and len(self.words) - at < 4
-                or (self.words[at] in vocabulary.TRUTH and self.gaps[at + 1].strip() != "")
+            elif self.words[at] in vocabulary.TRUTH and (
+                at + 1 == len(self.words) or self.gaps[at + 1].strip(SOFT)
             ):
                 yield self.word(at, 1, vocabulary.TRUTH[self.words[at]])
             elif not vocabulary.UNDECIDED.isdisjoint(self.words[at : at + 4]) or self.refuses:
@@ -329,6 +349,14 @@ class _Scan:
         """Each yes or no that a conclusion or the sentence's end puts forward."""
         for i, value in enumerate(self.polar):
             if value is None or not stands_alone(self.sentence, i) or self._conditional(i):
+                continue
+            behind = self.gaps[i + 1].strip(SOFT)
+            if (
+                not behind
+                and self.words[i + 1 : i + 2]
+                and (self.words[i + 1] not in vocabulary.CLAUSE_STARTERS)
+            ):
+                # "We say yes to summer"
                 continue
             rank = self._conclusion_rank(i)
             if rank is not None:
@@ -357,6 +385,7 @@ class _Scan:
         if words[at] in vocabulary.INTRODUCERS:
             return region
         ends = i == len(words) - 1 and "," in self.gaps[at + 1 if at + 1 < i else i]
+        ends = ends and words[i - 1] not in vocabulary.REPORTERS
         return region if ends and (self.last or self._in_region(i)) else None
 
     # Sentences that decide.
@@ -388,7 +417,7 @@ class _Scan:
             return None
         start = self._clause_start(i)
         clause = self.words[start:i]
-        if self._hedged(clause):
+        if self._hedged(clause) or self._denied_before(start):
             return None
         if not (self._has_verb(start, i) or self._is_fragment(start, i) or self._is_subject(i)):
             return None
@@ -399,10 +428,14 @@ class _Scan:
         words, gaps = self.words, self.gaps
         if i + 1 < len(words):
             following, gap = words[i + 1], gaps[i + 1]
-            if gap == "-" or following in ("or", "if", "unless", "when"):
+            if gap in ("-", "_") or following in ("or", "if", "unless", "when"):
+                return True
+            if following == "only" and words[i + 2 : i + 3] in (["if"], ["when"]):
                 return True
             if "/" in gap and following in ("not", "non", "literal", "sincere"):
                 return True
+        if i and gaps[i] in ("-", "_") and words[i - 1] not in ("non", "un"):
+            return True
         if i and words[i - 1] == "or" and not any(map(_denies, words[max(0, i - 8) : i])):
             return True
         near = words[max(0, i - _LOOK) : i + _LOOK]
@@ -428,9 +461,19 @@ class _Scan:
         """Whether word i is the "rather" of "rather than"."""
         return self.words[i : i + 2] == ["rather", "than"]
 
+    def _denied_before(self, start: int) -> bool:
+        """Whether an earlier clause denies the thought: "I do not think, all told, that it is"."""
+        before = self.words[max(0, start - _LOOK) : start]
+        return any(
+            _denies(word) and not vocabulary.CLAIMED_DENIALS.isdisjoint(before[k + 1 : k + 2])
+            for k, word in enumerate(before)
+        )
+
     def _hedged(self, clause: list[str]) -> bool:
         """Whether the clause leaves open what it speaks of."""
         if not vocabulary.HEDGES.isdisjoint(clause) or clause[-1:] in (["more"], ["less"]):
+            return True
+        if clause[-1:] == ["little"] and clause[-2:-1] != ["a"]:
             return True
         for k, word in enumerate(clause):
             following = clause[k + 1 : k + 4]
@@ -456,7 +499,7 @@ class _Scan:
         words = self.words
         for at in range(i - 1, start - 1, -1):
             word = words[at]
-            if word in vocabulary.CLAIMS or word.endswith("'s"):
+            if _claims(word):
                 break
             if word in vocabulary.DIRECT_NEGATORS:
                 return True
@@ -476,7 +519,9 @@ class _Scan:
         """Whether the clause is just "(not) (a) sarcastic (caption)", and stands for a sentence."""
         words = self.words
         clause = words[start:i]
-        if not all(_fills(w) or w in vocabulary.OPENERS or _denies(w) for w in clause):
+        if "to" in clause or not all(
+            _fills(w) or w in vocabulary.OPENERS or _denies(w) for w in clause
+        ):
             return False
         end = i + 1
         while (
@@ -497,7 +542,7 @@ class _Scan:
             return True
         joint = words[start - 1]
         before = words[max(0, start - 12) : start - 1]
-        claimed = any(w in vocabulary.CLAIMS or w.endswith("'s") for w in before)
+        claimed = any(map(_claims, before))
         return claimed and (
             joint in ("but", "rather")
             or (
@@ -541,7 +586,7 @@ class _Scan:
         if not _denies(word):
             return False
         following = words[at + 1 : at + 4]
-        if word in ("no", "without") and not {"doubt", "question"}.isdisjoint(following[:2]):
+        if not vocabulary.NO_DENIAL.isdisjoint(following[:2]):
             return False
         if following[:1] in (["only"], ["just"], ["merely"], ["simply"]):
             return False
@@ -618,6 +663,11 @@ class _Scan:
 def _denies(word: str) -> bool:
     """Whether a word is a negator."""
     return word in vocabulary.NEGATORS or word.endswith("n't")
+
+
+def _claims(word: str) -> bool:
+    """Whether a word is a verb that may claim something of the pair."""
+    return word in vocabulary.CLAIMS or word.endswith(("'s", "'re"))
 
 
 def _fills(word: str) -> bool:
