@@ -257,7 +257,8 @@ class _Completions:
 
     def create(self, **payload: Any) -> Any:
         """One request, tried until it passes or will not."""
-        if inspect.iscoroutinefunction(self._create):
+        # The client's own decorator hides that its method is a coroutine function.
+        if inspect.iscoroutinefunction(inspect.unwrap(self._create)):
             return self._create_async(payload)
         payload, reply = self._runner.opened(payload)
         failures = 0
