@@ -175,7 +175,10 @@ def _task_manager(base: type, names: list[str]) -> type:
         index: dict[str, Any] = base.initialize_tasks(plain, list(paths), include_defaults)
         return index
 
+    # The harness sets its log level only later, and names every shared YAML piece at DEBUG.
+    logger.disable("lmms_eval.tasks")
     only_ours = bool(names) and set(names) <= set(indexed((TASK_PATH,), False))
+    logger.enable("lmms_eval.tasks")
 
     class TaskManager(base):  # type: ignore[misc, valid-type]
         def __init__(
