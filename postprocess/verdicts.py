@@ -172,9 +172,13 @@ def _findings(text: str, cot: bool) -> Iterator[_Finding]:
     found = spans(text)
     announced_at = -1
     stated = False
+    read: tuple[int, Sentence | None] = (-1, None)
     for number in telling(text, found):
+        before = read[1]
+        if read[0] != number - 1:
+            before = sentence_at(text, found[number - 1])
         sentence = sentence_at(text, found[number])
-        before = sentence_at(text, found[number - 1]) if number else None
+        read = (number, sentence)
         last = number == len(found) - 1
         scan = _Scan(sentence, announced_at == number, last)
         takes_back = _takes_back(sentence.words[:4])
