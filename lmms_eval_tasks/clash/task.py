@@ -123,7 +123,7 @@ def _judge_columns(n_docs: int, head: Instruction) -> dict[str, str]:
     except judge.JudgeError as error:
         raise stop(f"clash_open_judge: {error}") from error
     names = ", ".join(one.name for one in judges)
-    tell_once(f"clash_open_judge: the answers to {n_docs} questions go to {names}", "INFO")
+    tell_once(f"clash_open_judge: up to {n_docs} answers go to {names}", "INFO")
     return {
         "judge_instruction": head.text,
         "judge_prompt": head.prompt,

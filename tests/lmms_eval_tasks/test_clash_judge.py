@@ -5,6 +5,7 @@ import threading
 
 import pytest
 from lmms_eval.llm_judge import ProviderFactory, Response, ServerInterface
+from loguru import logger
 
 from lmms_eval_tasks.clash import judge, task
 from lmms_eval_tasks.clash.prompts import INSTRUCTIONS
@@ -90,10 +91,14 @@ def test_another_endpoint_or_instruction_is_asked_anew(monkeypatch):
 
 
 @pytest.mark.parametrize("reply", [RuntimeError("429 with key sk-secret"), "", None, "  "])
-def test_a_judge_that_fails_leaves_the_row_unjudged_and_is_asked_again(reply, capfd):
+def test_a_judge_that_fails_leaves_the_row_unjudged_and_is_asked_again(reply):
+    log: list[str] = []
+    sink = logger.add(log.append, level="DEBUG")
     Scripted.replies["one"] = reply
     assert ask("a bird") == {"scripted:one": None}
-    assert "sk-secret" not in "".join(capfd.readouterr())
+    logger.remove(sink)
+    assert "sk-secret" not in "".join(log)
+    assert ("RuntimeError" in "".join(log)) == isinstance(reply, RuntimeError)
     Scripted.replies["one"] = "CONFLICT"
     assert ask("a bird") == {"scripted:one": "CONFLICT"}
 
