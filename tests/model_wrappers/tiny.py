@@ -236,7 +236,7 @@ def idefics2(
         },
         perceiver_config={
             "hidden_size": hidden, "resampler_n_latents": latents, "resampler_depth": 1,
-            "resampler_n_heads": 2, "resampler_head_dim": 8, "num_key_value_heads": 2,
+            "resampler_n_heads": 2, "resampler_head_dim": hidden // 4, "num_key_value_heads": 2,
         },
         text_config=MistralConfig(
             **_text(len(tokenizer), hidden, layers, sliding_window=window)
