@@ -22,8 +22,14 @@ class Command(NamedTuple):
 
 COMMANDS: dict[str, Command] = {
     "validate": Command("pragclash.validate", "check a dataset folder and list all its faults"),
+    "score": Command("postprocess.rescore", "score prediction files anew, check stored flags"),
 }
-DATA: dict[str, Command] = {}
+DATA: dict[str, Command] = {
+    "clash": Command(
+        "lmms_eval_tasks.clash.build_release",
+        "CLASH from your copies of the release and of COCO train2017",
+    ),
+}
 """What `pragclash data ...` builds."""
 
 
