@@ -127,13 +127,22 @@ class Stop(StoppingCriteria):
         tokenizer: The model's tokenizer.
         prompt_length: Tokens of the padded prompt.
         rows: Rows of the batch.
+        end_ids: Tokens by which the model ends an answer itself.
         verdict_line: Whether a verdict line ends the answer.
     """
 
-    def __init__(self, tokenizer: Any, prompt_length: int, rows: int, verdict_line: bool) -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        prompt_length: int,
+        rows: int,
+        end_ids: frozenset[int],
+        verdict_line: bool,
+    ) -> None:
         """Watch a batch from its first generated token on."""
         self.tokenizer = tokenizer
         self.prompt_length = prompt_length
+        self.end_ids = end_ids
         self.verdict_line = verdict_line
         self.ended: list[tuple[str, int] | None] = [None] * rows
         """Why a row was ended here, `verdict` or `loop`, and after how many tokens."""
@@ -141,7 +150,8 @@ class Stop(StoppingCriteria):
     def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
         """Which rows are done."""
         for row, ids in enumerate(input_ids[:, self.prompt_length :].tolist()):
-            if self.ended[row] is None:
+            # A row that the model ended is padded until the last row ends; padding is no loop.
+            if self.ended[row] is None and self.end_ids.isdisjoint(ids):
                 reason = self._reason(ids)
                 self.ended[row] = reason and (reason, len(ids))
         return torch.tensor([end is not None for end in self.ended], device=input_ids.device)
@@ -298,12 +308,13 @@ class Socratic(EmbeddedModel):
         reader = capture.Reader(tokenizer)
         sets = list(reader.token_ids(first.reading).values()) if first.reading else []
         tap = capture.Tap(sets)
-        stop = Stop(tokenizer, length, len(jobs), first.chain_of_thought)
         settings: dict[str, Any] = {
             "max_new_tokens": first.max_new_tokens,
             "do_sample": False,
             "num_beams": 1,
         }
+        end_ids = capture.end_ids(model, settings)
+        stop = Stop(tokenizer, length, len(jobs), end_ids, first.chain_of_thought)
         with one_thread(), capture.tapped(model, tap):
             output = model.generate(
                 input_ids=inputs["input_ids"],
@@ -313,7 +324,7 @@ class Socratic(EmbeddedModel):
             )
         seen = tap.captures(
             output,
-            end_ids=capture.end_ids(model, settings),
+            end_ids=end_ids,
             repetition_penalty=capture.setting(model, settings, "repetition_penalty", 1.0),
         )
         return [

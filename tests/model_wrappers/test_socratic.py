@@ -43,7 +43,7 @@ class Letters:
 
 def ended(text, **settings):
     """Why and after how many tokens the criterion ends a text that is written letter by letter."""
-    settings = {"verdict_line": True, **settings}
+    settings = {"end_ids": frozenset({0}), "verdict_line": True, **settings}
     stop = Stop(Letters, prompt_length=1, rows=2, **settings)
     for length in range(1, len(text) + 1):
         ids = [ord(" ")] + [ord(letter) for letter in text[:length]]
@@ -74,6 +74,10 @@ def test_a_direct_answer_does_not_end_at_a_verdict_line():
 def test_a_loop_is_ended_and_a_list_is_not():
     assert ended("I see a cat. " * 9) == ("loop", 52)
     assert ended("1. one 2. two 3. three 4. four 5. five 6. six 7. seven") is None
+
+
+def test_padding_after_the_models_own_end_is_no_loop():
+    assert ended("No." + "\0" * 60) is None
 
 
 @pytest.mark.parametrize("period", [1, 7, 64])
@@ -158,6 +162,7 @@ def test_batches_of_unequal_prompts_give_what_each_gives_alone(cat):
     alone = [read_response(answer) for answer in run(Socratic(), docs)]
     together = [read_response(answer) for answer in run(Socratic(batch_size=4), docs)]
     assert [r.text for r in together] == [r.text for r in alone]
+    assert [r.finish for r in together] == [r.finish for r in alone]
     for one, other in zip(alone, together, strict=True):
         assert other.choices == pytest.approx(one.choices, abs=1e-4)
 
