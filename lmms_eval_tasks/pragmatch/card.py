@@ -34,8 +34,9 @@ def card(manifest: Mapping[str, Any], fingerprint: str) -> str:
         "",
         "## Where it comes from",
         "",
-        f"- Pictures and P: {_inline(source['name'])}, split {_inline(settings['split'])}, "
-        f"{source['rows']} posts of which {source['sarcastic']} are sarcastic.",
+        f"- Pictures and P: {_inline(source['name'])}"
+        + (f", split {_inline(source['split'])}" if "split" in source else "")
+        + f", {source['rows']} posts of which {source['sarcastic']} are sarcastic.",
         f"- L: {_literal(literal)}.",
         f"- M: `{settings['m_source']}`; {manifest['donors']['offered']} donors on offer, "
         f"{manifest['donors']['used']} used, each {manifest['donors']['fewest_uses']} to "

@@ -388,7 +388,9 @@ def _inject_lexical(caption: str, rng: Random) -> Iterator[str]:
     for marker in markers:
         gap = " " if _is_tokenised(caption) else ""
         front = f"{marker}{gap}, {caption}" if " " in marker else f"{marker} {caption}"
-        back = f"{body} {marker}{tail}"
+        # A phrase needs a comma where no mark ends the caption.
+        pause = f"{gap}," if " " in marker and body[-1:].isalnum() else ""
+        back = f"{body}{pause} {marker}{tail}"
         if at_start and not marker.startswith("#"):
             yield from (front, back)
         else:
@@ -564,7 +566,9 @@ def _ocr(caption: str, picture_text: str | None) -> Iterator[Span]:
         start, end = match.span("head" if match["head"] else "tail")
         before, after = caption[:start].rstrip(), caption[end:].lstrip()
         marks = _RUN.match(after)
-        if match["tail"] and marks and (not before or before[-1] in ".!?…"):
+        if match["tail"] and before.endswith("(") and after.startswith(")"):
+            start, end = len(before) - 1, len(caption) - len(after) + 1
+        elif match["tail"] and marks and (not before or before[-1] in ".!?…"):
             end = len(caption) - len(after) + marks.end()
         yield Span(start, end, "overlay_text", "")
     if picture_text:
@@ -624,9 +628,8 @@ def _phrase_span(caption: str, tokens: list[re.Match[str]], first: int, last: in
         start = sign.start()
     following = re.match(r"\s*(<\w+>|[\w]+|$|[^\w\s])", caption[end:])
     after = following[1].casefold() if following else ""
-    leads_nowhere = not after[:1].isalnum() or (
-        after in lists["prepositions"] + lists["conjunctions"] + lists["determiners"]
-    )
+    closed = ("prepositions", "conjunctions", "determiners", "subjects", "auxiliaries")
+    leads_nowhere = not after[:1].isalnum() or any(after in lists[group] for group in closed)
     index = first - 1
     if leads_nowhere:
         for group in ("determiners", "prepositions", "conjunctions"):
@@ -646,7 +649,9 @@ def _inject_ocr(caption: str, rng: Random) -> Iterator[str]:
     body = caption.rstrip()
     rest = caption[len(body) :]
     heads = [f"{phrase}{gap}: {caption}" for phrase in lists["head"]]
-    tails = [f"{body} {phrase}{rest}" for phrase in lists["tail"]]
+    # A button's text stands in brackets where no mark ends the caption.
+    left, right = (f"({gap}", f"{gap})") if body[-1:].isalnum() else ("", "")
+    tails = [f"{body} {left}{phrase}{right}{rest}" for phrase in lists["tail"]]
     if caption[:1].isupper():
         heads = [f"{head[:1].upper()}{head[1:]}" for head in heads]
     candidates = heads + tails

@@ -132,7 +132,7 @@ def is_fluent(caption: str) -> bool:
     """Whether a caption reads as a plain sentence about a picture.
 
     Neither too short nor too long, in letters of the language, without the loops, refusals and
-    loose ends that captioners produce, and without overt markers or overlay text.
+    loose ends that captioners produce, not in capitals, and without overt markers or overlay text.
 
     >>> is_fluent("A brown dog sleeps on a couch."), is_fluent("dog dog dog dog dog dog")
     (True, False)
@@ -142,6 +142,8 @@ def is_fluent(caption: str) -> bool:
     if not MIN_WORDS <= len(words) <= MAX_WORDS or len(content) < 2:
         return False
     if len({word.casefold() for word in words}) < 0.6 * len(words) or _REFUSAL.search(caption):
+        return False
+    if caption.isupper():
         return False
     if sum(char.isascii() for char in caption) < 0.9 * len(caption):
         return False

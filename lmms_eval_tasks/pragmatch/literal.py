@@ -49,7 +49,7 @@ class Literal(NamedTuple):
     """Human captions of a file."""
 
     captions: dict[str, str]
-    """Image id to its first caption."""
+    """Image id to its caption."""
     licences: dict[str, str]
     """Image id to the licence named beside it."""
     provenance: dict[str, Any]
@@ -58,9 +58,9 @@ class Literal(NamedTuple):
 def read_captions(path: Path | str) -> Literal:
     """Read human captions: a JSON list, or JSON lines.
 
-    A row has `image_id` and `caption`, or `captions` (a list, of which the first is taken). Columns
-    about the picture (`file_name`, `license`, `license_url`, `source`, `split`, `annotator`) may
-    stand beside them.
+    A row has `image_id` and `caption`, or `captions` (a list, of which the first that is not all in
+    capitals is taken). Columns about the picture (`file_name`, `license`, `license_url`, `source`,
+    `split`, `annotator`) may stand beside them.
 
     Raises:
         SourceError: The file cannot be read, or rows are faulty; each fault with its row.
@@ -124,7 +124,8 @@ def _read_row(row: object) -> tuple[list[str], str, str]:
         several = row["captions"]
         if not isinstance(several, list) or not several:
             return [*messages, "captions must be a list with at least one caption"], "", ""
-        caption = several[0]
+        plain = [x for x in several if isinstance(x, str) and not x.isupper()]
+        caption = (plain or several)[0]
     messages += check_text("caption", caption)
     return messages, str(image_id), " ".join(str(caption).split())
 
@@ -304,7 +305,8 @@ def _attempt(captioner: Captioner, paths: Sequence[Path]) -> list[Result]:
 
 def _result(answer: str) -> Result:
     text = split_response(answer)[0]
-    if is_failed(text):
-        return None, "the request failed"
+    # The harness writes its own notices (failed, over budget) where an answer would stand.
+    if is_failed(text) or text.lstrip().startswith("[LMMS_EVAL_"):
+        return None, f"the request failed: {' '.join(text.split())[:200]}"
     caption = tidy(text)
     return (caption, None) if caption else (None, "the answer is no caption")
