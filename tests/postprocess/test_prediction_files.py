@@ -253,13 +253,14 @@ def test_what_judges_left():
             "evaluation_b_prediction": "I cannot say. IMAGE or TEXT?",
             "evaluation_c": {"error": "inference_failed"},
             "evaluation_d": text,
+            "evaluation_g": {**flags, "error": "timeout"},
             "evaluation_e": None,
             "evaluation_e_prediction": None,
             "evaluation_f_prediction": "[LMMS_EVAL_REQUEST_FAILED after 3 retries] NONE",
         }
     )
     labels = {name: one.label for name, one in found.items()}
-    assert labels == dict(a="TEXT", b="UNREADABLE", c=None, d="TEXT", e=None, f=None)
+    assert labels == dict(a="TEXT", b="UNREADABLE", c=None, d="TEXT", e=None, f=None, g=None)
     assert [name for name, one in found.items() if one.checkable] == ["a", "b"]
 
 

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from postprocess.resample import paper_bootstrap
+from postprocess.stats import resampled_sums
 
 KNOWN = json.loads(
     (Path(__file__).parents[1] / "known_answers" / "paper_bootstrap.json").read_text()
@@ -54,6 +55,15 @@ def test_columns_share_the_resamples():
     assert one.mean + other.mean == pytest.approx(1)
     assert one.sd == pytest.approx(other.sd)
     assert paper_bootstrap(flags[:, 0])[0] == one
+
+
+def test_the_spread_of_two_resamples_is_half_their_difference():
+    values = [0, 1, 1, 0, 1, 0, 0]
+    one, other = resampled_sums(np.array(values)[:, None], draws=2, seed=5)[:, 0] / 7
+    found = paper_bootstrap(values, draws=2, seed=5)[0]
+    assert one != other
+    assert found.sd == pytest.approx(abs(one - other) / 2)
+    assert found.mean == pytest.approx((one + other) / 2)
 
 
 def test_a_seed_repeats_and_another_differs():
