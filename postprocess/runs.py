@@ -34,6 +34,9 @@ MAX_ROW_CHARS = 20_000_000
 
 _SAMPLES = re.compile(r"(?P<date>.+?)_samples_(?P<task>.+)\.jsonl\Z")
 _RESULTS = re.compile(r"(?P<date>.+)_results\.json\Z")
+_SECRET = re.compile(
+    r"(?i)((?:^|,)\s*[^,=]*(?:api_?key|_key|secret|password|(?<!max_)token(?!s\b|iz)|credential)[^,=]*=)[^,]*"
+)
 _MODEL_KEYS = ("peft", "pretrained", "model", "model_version", "model_name", "model_id", "path")
 """Keys of model arguments that name what was evaluated; the harness names its folders by them."""
 
@@ -446,8 +449,17 @@ def _labels(runs: Sequence[tuple[str, str, Path]]) -> list[str]:
 
 def _flat_args(value: object) -> str:
     if isinstance(value, dict):
-        return ",".join(f"{key}={item}" for key, item in value.items())
-    return value if isinstance(value, str) else ""
+        value = ",".join(f"{key}={item}" for key, item in value.items())
+    return redacted(value) if isinstance(value, str) else ""
+
+
+def redacted(model_args: str) -> str:
+    """Model arguments without the value of any that may be a secret.
+
+    >>> redacted("model=gpt-5,api_key=sk-123,max_tokens=5")
+    'model=gpt-5,api_key=REDACTED,max_tokens=5'
+    """
+    return _SECRET.sub(r"\1REDACTED", model_args)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

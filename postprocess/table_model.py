@@ -194,17 +194,24 @@ class Builder:
         )
 
 
-def command_for(run: Run, tasks: Sequence[str]) -> str:
-    """The command line that fills missing cells of a run, as it was run before."""
+def command_for(run: Run, tasks: Sequence[str], arguments: Mapping[str, Any] | None = None) -> str:
+    """The command line of a run for some tasks.
+
+    Args:
+        run: The run.
+        tasks: The tasks to ask for.
+        arguments: The invocation's resolved command line; that of the run's first task where None.
+    """
     if run.model == RESCORED:
         what = f"{run.label}: {', '.join(tasks)}"
         return f"pragclash score FILE --out {shlex.quote(run.folder)}  # {what}"
     parts = ["lmms_eval", "--model", run.model]
     if run.model_args:
         parts += ["--model_args", run.model_args]
-    known = next(iter(run.tasks.values())).results.get("config") if run.tasks else None
-    used = known.get("resolved_cli_args") if isinstance(known, dict) else None
-    arguments: Mapping[str, Any] = used if isinstance(used, dict) else {}
+    if arguments is None:
+        known = next(iter(run.tasks.values())).results.get("config") if run.tasks else None
+        used = known.get("resolved_cli_args") if isinstance(known, dict) else None
+        arguments = used if isinstance(used, dict) else {}
     for key in ("batch_size", "device", "limit"):
         value = arguments.get(key)
         if value is not None and str(value) not in ("1", ""):

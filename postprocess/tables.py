@@ -102,8 +102,7 @@ def identities_of(used: Sequence[tuple[Run, TaskRun]], mix: bool) -> Identities:
                 data[source].append(place)
             # CLASH has one wording a form, PragMatch one a prompt name.
             what = str(record.get("form") or record.get("prompt"))
-            wording = _wording(record)
-            places = prompts.setdefault(what, {}).setdefault(wording, [])
+            places = prompts.setdefault(what, {}).setdefault(wording(record), [])
             if place not in places:
                 places.append(place)
     mixed_data = len(data) > 1
@@ -123,20 +122,21 @@ def identities_of(used: Sequence[tuple[Run, TaskRun]], mix: bool) -> Identities:
                 marks[place] = marks.get(place, "") + letter
         notes.append(text)
     for what, wordings in sorted(prompts.items()):
-        for wording, places in sorted(wordings.items()):
+        for worded, places in sorted(wordings.items()):
             if what in mixed_prompts:
                 letter = next(letters, "z")
-                notes.append(f"[{letter}] prompt: {wording}")
+                notes.append(f"[{letter}] prompt: {worded}")
                 for place in places:
                     marks[place] = marks.get(place, "") + letter
             elif not mixed_prompts:
-                notes.append(f"prompt: {wording}")
+                notes.append(f"prompt: {worded}")
     if mixed_data or mixed_prompts:
         notes.insert(0, "MIXED: rows with different marks are not comparable")
     return Identities(marks, notes)
 
 
-def _wording(record: Mapping[str, Any]) -> str:
+def wording(record: Mapping[str, Any]) -> str:
+    """Which prompt a record was asked with; equal exactly where the prompts are comparable."""
     if record.get("form"):
         digest = str(record.get("prompt_hash") or "unknown")[:12]
         return f"{record.get('form')}: {record.get('prompt')} ({digest})"
