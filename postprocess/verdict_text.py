@@ -49,7 +49,7 @@ _ANSWER_LABEL = re.compile(r"(?:answer|verdict|conclusion|response|output)[\"'*_
 _MAX_QUOTED_WORDS = 3
 _END = re.compile(r"\n+|[!?]+|;|\.+(?=[\s\"')\]}*_~`$]|\Z)")
 _WORD = re.compile(r"(?:[^\W_]|[\u0300-\u036f])+(?:'[^\W_]+)*")
-_NUMBER_SIGN = re.compile(r"(?<!\w)no\Z")
+_NUMBER_SIGN = re.compile(r"(?<!\w)no ?\Z")
 _NUMBER_NEXT = re.compile(r" *\d")
 _ABBREVIATION = re.compile(r"(?:(?<!\w)(?:dr|mr|mrs|ms|prof|vs|st)|(?<!\w)[a-z]\.[a-z])\Z")
 
@@ -184,6 +184,9 @@ def stands_alone(sentence: Sentence, i: int) -> bool:
     if i + 1 == len(words):
         return words[i] != "no" or i == 0 or words[i - 1] != "oh"
     following, gap = words[i + 1], gaps[i + 1].strip(SOFT)
+    if gap in ("'", '"') and gaps[i + 1][0] == " ":
+        # A quotation mark behind a space opens what follows.
+        gap = ""
     if following in vocabulary.MEANINGS and not set(gap) - set("\"'(),"):
         return words[i + 1 : i + 3] == ["if", "anything"]
     if following == "for" and i + 2 < len(words):

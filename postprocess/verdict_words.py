@@ -87,7 +87,8 @@ DIRECT_NEGATORS = _words("no without lack lacks lacking lacked devoid absence fr
 HEDGES = _words(
     "if whether may might could perhaps maybe possibly potentially unless unclear unsure uncertain "
     "when depends what why how mean means imply implies were borderline supposedly allegedly "
-    "hypothetically theoretically arguably"
+    "hypothetically theoretically arguably people everyone someone somebody others often sometimes "
+    "usually generally"
 )
 """A clause with one of these decides nothing."""
 
@@ -136,7 +137,8 @@ CLAIMS = _words(
     "expresses express employs employ contains contain containing shows show exhibits exhibit "
     "demonstrates demonstrate includes include displays display involves involve reflects adopts "
     "consider call classify label judge find deem rate describe detect detects see indicates "
-    "creates create creating adds delivers becomes categorize suggests suggest comes come"
+    "creates create creating adds delivers becomes categorize suggests suggest comes come dripping "
+    "drips laced filled"
 )
 """Verbs that make a statement of a "sarcastic" a few filling words behind them; beside every 's."""
 
@@ -156,7 +158,7 @@ FILLING = _words(
     "like good perfect classic typical n't never hardly scarcely far from free lack absence devoid "
     "instead opposed more supposed appropriate found together them these they mismatch "
     "contradiction contrast description coincidence error unrelated random simple plain "
-    "ordinary mere un joint"
+    "ordinary mere un joint with made written said spoken posted"
 )
 """Words that may stand between the verb and "sarcastic"; adverbs in -ly may as well."""
 

@@ -377,7 +377,7 @@ class _Scan:
             return None
         region = 1 if self._in_region(i) else 2
         if words[at] in vocabulary.COPULAS:
-            possible = at and words[at - 1] in ("could", "might", "may", "can")
+            possible = at and words[at - 1] in ("could", "might", "may", "can", "there")
             if not vocabulary.LABELS.isdisjoint(words[max(0, at - 15) : at]) and not possible:
                 return 1
             return region if words[i - 1] in vocabulary.ARTICLES and not possible else None
