@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from postprocess import matching
+from postprocess import matching, runs
 from postprocess.clash_metrics import ROTATIONS, UNREADABLE
 from postprocess.clash_records import CAPTION_KINDS, FLAGS, FORMS, sample_id_of
 from postprocess.records import RECORD_VERSION, attach_response, is_failed
@@ -260,19 +260,34 @@ def parse_row(value: Any, number: int, captions: str = "conflicting") -> Row | F
 
 
 def model_name(path: str | Path) -> str:
-    """What to call the model of a file: its name without endings and the mark of the caption kind.
+    """What to call the model of a file, as a name for a folder.
 
-    A sample log is called by its folder, as the harness lays it out.
+    A file of predictions is called by its name, without endings and the mark of the caption kind;
+    a sample log by the model that the results file beside it names, else by its folder.
 
     >>> model_name("out/gpt-5_predictions.json.gz"), model_name("llava_wo_contr_predictions.json")
     ('gpt-5', 'llava')
     """
     path = Path(path)
-    if "_samples_" in path.name:
-        name = path.parent.name
+    stamp, log, _ = path.name.partition("_samples_")
+    if log:
+        name = _model_of_run(path.with_name(f"{stamp}_results.json")) or path.parent.name
     else:
         name = _NAME_END.sub("", path.name, count=1).replace("_wo_contr", "")
     return re.sub(r"[^A-Za-z0-9._+-]+", "_", name).strip("._")[:100] or "unknown"
+
+
+def _model_of_run(path: Path) -> str | None:
+    try:
+        config = json.loads(path.read_bytes())["config"]
+        model, arguments = config["model"], config["model_args"]
+    except (OSError, ValueError, RecursionError, LookupError, TypeError):
+        return None
+    if isinstance(arguments, dict):
+        arguments = ",".join(f"{key}={value}" for key, value in arguments.items())
+    if not isinstance(model, str):
+        return None
+    return runs.model_name(model, arguments if isinstance(arguments, str) else "")
 
 
 _MISSING = object()

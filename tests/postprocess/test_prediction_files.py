@@ -292,6 +292,26 @@ def test_models_are_named_after_their_files(path, name):
     assert prediction_files.model_name(path) == name
 
 
+@pytest.mark.parametrize(
+    ("results", "name"),
+    [
+        ({"config": {"model": "mismatch_detector", "model_args": ""}}, "mismatch_detector"),
+        ({"config": {"model": "hf", "model_args": "pretrained=org/some-7b"}}, "some-7b"),
+        ({"config": {"model": "hf", "model_args": {"pretrained": "../../x y"}}}, "x_y"),
+        ({"config": {"model": 3, "model_args": ""}}, "folder"),
+        ({"config": {"model": "m", "model_args": None}}, "m"),
+        ({"config": []}, "folder"),
+        ([], "folder"),
+        (b"{", "folder"),
+    ],
+)
+def test_a_sample_log_is_called_by_the_run_beside_it(tmp_path, results, name):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    write(folder / "20260101_000000_results.json", results)
+    assert prediction_files.model_name(folder / "20260101_000000_samples_clash_mc.jsonl") == name
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
