@@ -68,8 +68,11 @@ class Unaskable(ValueError):
     """Nothing to ask, or a kind of row that the task does not have."""
 
 
+_EDIT_SIGNS = {None: "", "mask": "-", "inject": "+"}
+
+
 def _caption_kind(row: Mapping[str, Any]) -> str:
-    return row["condition"] + {None: "", "mask": "-", "inject": "+"}[row["edit"]]
+    return f"{row['condition']}{_EDIT_SIGNS[row['edit']]}"
 
 
 def _change_kind(row: Mapping[str, Any]) -> str:
