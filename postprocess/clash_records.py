@@ -90,7 +90,7 @@ def clash_record(shown: Mapping[str, Any], answer: Any) -> dict[str, Any]:
         where = f"sample {str(shown.get('sample_id'))[:80]!r}"
         raise ValueError(f"{where}: form {form!r:.40} or caption kind {kind!r:.40} is unknown")
     response = records.read_response(matching.prediction_text(answer))
-    response = response._replace(text=_encodable(response.text))
+    response = response._replace(text=records.encodable(response.text))
     record: dict[str, Any] = {"record": records.RECORD_VERSION}
     record.update((name, shown.get(name)) for name in SHOWN)
     record["modality"] = record["modality"] or "image_text"
@@ -204,11 +204,6 @@ def _letter_fields(
 
 def _flags(**held: bool) -> dict[str, int | None]:
     return {f"flag_{name}": int(held[name]) if name in held else None for name in FLAGS}
-
-
-def _encodable(text: str) -> str:
-    """The text with lone surrogates replaced: the harness's log cannot hold them."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _status(outcome: str, unread: bool, finish: str | None) -> str:

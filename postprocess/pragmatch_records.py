@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from postprocess.records import RECORD_VERSION, Response, is_failed, read_response, score_of
+from postprocess.records import (
+    RECORD_VERSION,
+    Response,
+    encodable,
+    is_failed,
+    read_response,
+    score_of,
+)
 from postprocess.verdicts import is_cot, read_verdict
 
 SHOWN = (
@@ -58,7 +65,7 @@ def pragmatch_record(shown: Mapping[str, Any], answer: str | None) -> dict[str, 
         KeyError: A column is missing.
     """
     response = read_response(answer)
-    words = _encodable(response.text).strip()
+    words = encodable(response.text).strip()
     prompt = shown["prompt"]
     failed = is_failed(words)
     verdict = None if failed else read_verdict(words, prompt)
@@ -108,12 +115,3 @@ def _sign_disagrees(s: float | None, verdict: int | None) -> bool | None:
     if s is None or verdict is None:
         return None
     return s < 0 if verdict else s > 0
-
-
-def _encodable(text: str) -> str:
-    r"""The text with lone surrogates replaced, so that it can be written as UTF-8.
-
-    >>> _encodable("\ud83d\ude00 \ud800") == "\U0001f600 \ufffd"
-    True
-    """
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -176,6 +176,15 @@ def is_failed(text: str) -> bool:
     return text.lstrip().startswith(FAILED_PREFIX)
 
 
+def encodable(text: str) -> str:
+    r"""The text with lone surrogates replaced, so that it can be written as UTF-8.
+
+    >>> encodable("\ud83d\ude00 \ud800") == "\U0001f600 \ufffd"
+    True
+    """
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def failure_text(reason: str, retries: int = 1) -> str:
     """The text by which a wrapper reports a failed request, in the harness's own form.
 

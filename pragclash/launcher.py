@@ -415,12 +415,10 @@ def _mend_errors(results: Mapping[str, Any], samples: Mapping[str, Any]) -> None
 
 def _make_encodable(value: Any) -> Any:
     """Replace lone surrogates in place: the harness loses a whole sample log over one of them."""
+    from postprocess.records import encodable
+
     if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            return value.encode("utf-8", "replace").decode()
-        return value
+        return value if value.isascii() else encodable(value)
     if isinstance(value, dict):
         for key, item in value.items():
             value[key] = _make_encodable(item)

@@ -7,11 +7,11 @@ single object or attribute. A picture may have several rows, so nothing here is 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lmms_eval_tasks.folder import Format, check_text
+from postprocess import clash_records
 
 CATEGORIES: dict[str, tuple[str, ...]] = {
     "object": ("animals", "transportation", "food", "sports", "household", "other"),
@@ -100,8 +100,7 @@ def sample_id_of(image_id: str, row: Mapping[str, Any]) -> str:
     >>> sample_id_of("42", row)
     '42-882e7f8e'
     """
-    content = json.dumps([image_id, *(row[name] for name in TEXTS[:3])])
-    return f"{image_id}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
+    return clash_records.sample_id_of(image_id, *(row[name] for name in TEXTS[:3]))
 
 
 def prompt_hash(text: str) -> str:
