@@ -98,9 +98,12 @@ def run(args: argparse.Namespace) -> int:
 
             def started() -> None:
                 done = len(session.given())
-                print(f"{done} of {len(items)} done by {annotator}, votes in {store.path}")
-                print(f"open {link}", flush=True)
-                print("Ctrl-C stops; the same command goes on", flush=True)
+                print(
+                    f"{done} of {len(items)} done by {annotator}, votes in {store.path}\n"
+                    f"open {link}\n"
+                    "Ctrl-C stops; the same command goes on",
+                    flush=True,
+                )
 
             if not is_loopback(args.host):
                 print(

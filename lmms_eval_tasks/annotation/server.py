@@ -16,6 +16,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
 
 from lmms_eval_tasks.annotation.guard import Guard
 from lmms_eval_tasks.annotation.pictures import PictureChangedError, picture
@@ -199,6 +200,10 @@ def application(session: Session, listening: str, names: tuple[str, ...] = ()) -
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         return JSONResponse({"error": f"{where}: {first['msg']}"}, 422)
+
+    @app.exception_handler(HTTPException)
+    def unserved(_: Request, error: HTTPException) -> Response:
+        return JSONResponse({"error": error.detail}, error.status_code)
 
     @app.exception_handler(sqlite3.Error)
     def unsaved(_: Request, error: sqlite3.Error) -> Response:

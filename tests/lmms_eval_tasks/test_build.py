@@ -127,6 +127,18 @@ def test_donors_stand_outside_the_set_and_serve_about_equally(root, captions, tm
         assert folds.setdefault(row["extra"]["donor"], row["fold"]) == row["fold"]
 
 
+def test_a_seed_is_another_set_with_other_ms(root, captions, tmp_path):
+    found = []
+    for seed in (0, 1):
+        run(root, tmp_path / str(seed), "--l-captions", captions, "--seed", seed)
+        rows = load_folder(tmp_path / str(seed), "pragmatch").rows
+        ms = [row for row in rows if row["condition"] == "M" and row["edit"] is None]
+        found.append({row["image_id"]: row["extra"]["donor"] for row in ms})
+    assert set(found[0]) != set(found[1])
+    both = set(found[0]) & set(found[1])
+    assert any(found[0][x] != found[1][x] for x in both)
+
+
 def test_few_donors_are_used_equally(root, tmp_path):
     run(root, tmp_path / "all", "--l-captions", fake_mmsd.write_captions(tmp_path / "all.json"))
     rows = load_folder(tmp_path / "all", "pragmatch").rows
@@ -260,6 +272,7 @@ def test_interrupted_anywhere_it_resumes_to_the_same_bytes(root, tmp_path, monke
         assert len(resumed) <= len(calls) - stop_after, "finished captions are not asked for again"
 
 
+@pytest.mark.slow
 def test_a_killed_process_resumes_to_the_same_bytes(root, tmp_path):
     script = (
         "import os, sys\n"
@@ -347,6 +360,7 @@ def test_captions_that_are_all_the_same_cannot_make_folds(root, tmp_path):
         run(root, tmp_path / "out", "--l-captions", tmp_path / "same.json")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(picture_text.engine_name() is None, reason="the extra `ocr` is not installed")
 def test_words_read_off_the_picture_are_masked(tmp_path, monkeypatch):
     rows = fake_mmsd.posts(6, 10)

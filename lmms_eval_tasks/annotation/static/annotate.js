@@ -74,7 +74,8 @@ function say(text) {
 
 function trouble(text, retry = null) {
   $("trouble").hidden = text === null;
-  $("trouble-text").textContent = text ?? "";
+  // The same words again would be read aloud again.
+  if ($("trouble-text").textContent !== (text ?? "")) $("trouble-text").textContent = text ?? "";
   $("retry").hidden = retry === null;
   $("retry").onclick = retry;
 }
@@ -223,7 +224,8 @@ async function send(action, tries = 0) {
     result = await post(action.path, action.body);
   } catch (error) {
     const again = () => send(action, tries + 1);
-    const what = action.path === "api/undo" ? "The undo is" : "Your answer is";
+    const label = action.path === "api/undo" ? null : labelText(action.body.label);
+    const what = label === null ? "The undo is" : `Your answer ${label} is`;
     if (error.final) {
       // Sending it once more would not help, so it must not stand in the way.
       busy = false;
