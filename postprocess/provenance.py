@@ -24,7 +24,7 @@ def provenance(run: Run) -> dict[str, Any]:
             f"{task.date}",
             {
                 "date": task.date,
-                "command": _command(run, config or {}),
+                "command": command_line(run, task),
                 "facts": _facts(results, config or {}),
                 "tasks": [],
             },
@@ -107,7 +107,9 @@ def _flat(name: str, value: object, depth: int = 0) -> list[list[str]]:
     return [] if value in (None, "", [], {}) else [[name, str(value)[:500]]]
 
 
-def _command(run: Run, config: Mapping[str, Any]) -> str | None:
+def command_line(run: Run, task: TaskRun) -> str | None:
+    """The command line of the invocation that answered a task; None where it is not recorded."""
+    config = _mapping(task.results.get("config"))
     used = _mapping(config.get("resolved_cli_args"))
     tasks = used.get("tasks")
     if not isinstance(tasks, str):

@@ -43,6 +43,8 @@ class Estimate(NamedTuple):
     """Units behind the figure: pictures, or groups, or the items of a plain rate."""
     method: str
     """`wilson`, `bootstrap` or `none`."""
+    se: float | None = None
+    """Standard error: of the binomial beside Wilson's interval, else that of the resamples."""
 
 
 class McNemar(NamedTuple):
@@ -120,7 +122,7 @@ def wilson(right: int, n: int, level: float = LEVEL) -> Estimate:
     # At the ends the closed form is exact only up to rounding.
     low = 0.0 if right == 0 else centre - half
     high = 1.0 if right == n else centre + half
-    return Estimate(rate, low, high, n, "wilson")
+    return Estimate(rate, low, high, n, "wilson", (rate * (1 - rate) / n) ** 0.5)
 
 
 def weights(pictures: int, draws: int = DRAWS, seed: int = SEED) -> Iterator[Floats]:
@@ -265,14 +267,15 @@ def bootstrap(value: float | None, resampled: Floats, n: int, level: float = LEV
     say nothing of what other pictures would give: no interval then.
 
     >>> bootstrap(0.5, np.array([0.4, 0.6]), n=1)
-    Estimate(value=0.5, low=None, high=None, n=1, method='none')
+    Estimate(value=0.5, low=None, high=None, n=1, method='none', se=None)
     """
     if value is None or not np.isfinite(value):
         return EMPTY._replace(n=n)
     known = resampled[np.isfinite(resampled)]
     if n < 2 or not len(known) or known.min() == known.max():
         return Estimate(float(value), None, None, n, "none")
-    return Estimate(float(value), *percentile(known, level), n, "bootstrap")
+    se = float(known.std(ddof=1))
+    return Estimate(float(value), *percentile(known, level), n, "bootstrap", se)
 
 
 def bootstrap_ratio(

@@ -135,7 +135,7 @@ def test_a_resample_of_one_class_has_no_auroc():
 
 
 def test_resamples_that_all_agree_give_no_interval():
-    assert stats.bootstrap_f1([0, 0], [0, 0], [1, 1]) == (0.0, None, None, 2, "none")
+    assert stats.bootstrap_f1([0, 0], [0, 0], [1, 1]) == (0.0, None, None, 2, "none", None)
 
 
 def test_f1_of_each_resample_equals_scikit_learn():
@@ -180,7 +180,7 @@ def test_the_same_seed_gives_the_same_interval_and_another_seed_another():
 @settings(max_examples=50, deadline=None)
 def test_an_interval_holds_its_figure_and_stays_a_proportion(rows):
     top, bottom = zip(*rows, strict=True)
-    value, low, high, n, _ = stats.bootstrap_ratio(top, bottom, draws=200)
+    value, low, high, n, *_ = stats.bootstrap_ratio(top, bottom, draws=200)
     assert n == len(rows)
     if low is not None:
         assert 0 <= low < high <= 1
@@ -188,7 +188,7 @@ def test_an_interval_holds_its_figure_and_stays_a_proportion(rows):
 
 
 def test_one_picture_gives_a_figure_without_an_interval():
-    assert stats.bootstrap_ratio([1], [2]) == (0.5, None, None, 1, "none")
+    assert stats.bootstrap_ratio([1], [2]) == (0.5, None, None, 1, "none", None)
     assert stats.bootstrap_ratio([], []) == stats.EMPTY
 
 
@@ -206,6 +206,14 @@ def test_mcnemar_equals_statsmodels(pairs):
     want = 1.0 if got.only_a + got.only_b == 0 else statsmodels_mcnemar(table, exact=True).pvalue
     assert got.p_value == pytest.approx(want, abs=1e-9)
     assert stats.mcnemar(b, a) == (got.only_b, got.only_a, got.n, pytest.approx(got.p_value))
+
+
+def test_the_standard_error_of_a_rate_and_of_its_resamples_agree():
+    right = np.random.default_rng(5).random(400) < 0.3
+    plain = stats.wilson(int(right.sum()), 400)
+    resampled = stats.bootstrap_ratio(right, np.ones(400))
+    assert plain.se == pytest.approx((plain.value * (1 - plain.value) / 400) ** 0.5)
+    assert resampled.se == pytest.approx(plain.se, rel=0.1)
 
 
 def test_mcnemar_refuses_other_units():
