@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from lmms_eval_tasks.folder import Fault, check_id, check_text
 from lmms_eval_tasks.pragmatch.journal import Journal
-from lmms_eval_tasks.pragmatch.mmsd import SourceError, sha256
+from lmms_eval_tasks.pragmatch.mmsd import SourceError, read_json, sha256
 from postprocess.records import is_failed, split_response
 
 PROMPT = (
@@ -70,7 +70,7 @@ def read_captions(path: Path | str) -> Literal:
     captions: dict[str, str] = {}
     licences: dict[str, str] = {}
     seen: dict[str, int] = {}
-    for number, row in _rows(path):
+    for number, row in read_json(path):
         messages, image_id, caption = _read_row(row)
         if not messages:
             first = seen.setdefault(image_id, number)
@@ -86,24 +86,6 @@ def read_captions(path: Path | str) -> Literal:
         raise SourceError(path, faults)
     provenance = {"name": path.name, "sha256": sha256(path), "rows": len(captions)}
     return Literal(captions, licences, {"by": "people", **provenance})
-
-
-def _rows(path: Path) -> list[tuple[int, Any]]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        if path.suffix == ".jsonl":
-            lines = enumerate(text.split("\n"), start=1)
-            return [(number, json.loads(line)) for number, line in lines if line.strip()]
-        rows = json.loads(text)
-    except OSError as error:
-        fault = Fault(path.name, None, error.strerror or str(error))
-        raise SourceError(path, [fault]) from error
-    except (ValueError, RecursionError) as error:
-        fault = Fault(path.name, None, f"is not JSON ({str(error)[:120]})")
-        raise SourceError(path, [fault]) from error
-    if not isinstance(rows, list):
-        raise SourceError(path, [Fault(path.name, None, "is not a JSON list")])
-    return list(enumerate(rows, start=1))
 
 
 def _read_row(row: object) -> tuple[list[str], str, str]:

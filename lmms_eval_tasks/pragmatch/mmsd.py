@@ -143,7 +143,7 @@ def read_source(
         files = [root / file for file in ("posts.json", "posts.jsonl") if (root / file).is_file()]
         if not files:
             raise SourceError(root, [Fault("posts.json", None, "is missing")])
-        posts = _checked(_read_json(files[0]), files[0].name)
+        posts = _checked(read_json(files[0]), files[0].name)
         pictures: PictureStore = PictureFolder(_picture_folder(root, images, posts))
         return Source(name, split, posts, pictures, _provenance("posts", files[:1], posts))
     if name != "mmsd2":
@@ -227,17 +227,24 @@ def _lost_in_a_float(value: object, image_id: int) -> bool:
 
 
 def _read(kind: str, files: Sequence[Path]) -> list[tuple[int, Any]]:
-    return _read_json(files[0]) if kind == "json" else _read_parquet(files)
+    return read_json(files[0]) if kind == "json" else _read_parquet(files)
 
 
-def _read_json(path: Path) -> list[tuple[int, Any]]:
-    """Rows of a JSON list or of JSON lines, numbered from 1."""
+def read_json(path: Path) -> list[tuple[int, Any]]:
+    """Rows of a JSON list, or of JSON lines where the name ends so, numbered from 1.
+
+    Raises:
+        SourceError: The file cannot be read, or holds something else.
+    """
     try:
         text = path.read_text(encoding="utf-8-sig")
         if path.suffix == ".jsonl":
             lines = enumerate(text.split("\n"), start=1)
             return [(number, json.loads(line)) for number, line in lines if line.strip()]
         rows = json.loads(text)
+    except OSError as error:
+        fault = Fault(path.name, None, error.strerror or str(error))
+        raise SourceError(path, [fault]) from error
     except UnicodeDecodeError as error:
         raise SourceError(path, [Fault(path.name, None, f"is not UTF-8 ({error})")]) from error
     except (ValueError, RecursionError) as error:
