@@ -103,24 +103,26 @@ def test_masks_of_known_captions(row):
 @example("yeah lol right dog", "lexical", None)
 @example("a😀b", "style", None)
 @example('a"b"c', "style", None)
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_after_a_mask_nothing_is_found_and_all_else_stands(caption, name, picture_text):
     check_mask(caption, name, picture_text)
 
 
 @given(captions, cue, seeds, picture_texts)
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_injecting_then_masking_gives_the_caption_back(caption, name, seed, picture_text):
     check_round_trip(caption, name, seed, picture_text)
 
 
 @given(captions, cue, seeds, st.sampled_from(cues.KINDS))
+@settings(deadline=None)
 def test_a_seed_gives_one_edit(caption, name, seed, kind):
     first = cues.edit(caption, name, random.Random(seed), kind)
     assert first == cues.edit(caption, name, random.Random(seed), kind)
 
 
 @given(captions, cue, picture_texts)
+@settings(deadline=None)
 def test_spans_stand_in_order_inside_the_caption(caption, name, picture_text):
     end = 0
     for span in cues.detect(caption, name, picture_text):

@@ -28,6 +28,7 @@ sets = st.dictionaries(st.integers(0, 99).map(str), captions, min_size=2, max_si
 
 
 @given(sets, st.integers(2, 4), st.integers(0, 5))
+@settings(deadline=None)
 def test_pictures_that_share_a_string_share_a_fold(strings, n_folds, seed):
     try:
         folds = plan_folds(strings, n_folds, seed)
@@ -158,6 +159,7 @@ def row(sample_id, caption, fold):
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "A ", "b", "c"]), st.integers(0, 2)), max_size=8))
+@settings(deadline=None)
 def test_leaks_are_found_exactly(pairs):
     rows = [row(f"s{i}", caption, fold) for i, (caption, fold) in enumerate(pairs)]
     naive = any(caption_key(a) == caption_key(b) and f != g for a, f in pairs for b, g in pairs)

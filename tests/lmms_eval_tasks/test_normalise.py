@@ -4,7 +4,7 @@ import gzip
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmms_eval_tasks.pragmatch.normalise import normalise
@@ -27,11 +27,13 @@ PIECES += [
 
 
 @given(st.one_of(st.text(), st.lists(st.sampled_from(PIECES), max_size=9).map(" ".join)))
+@settings(deadline=None)
 def test_twice_is_once(text):
     assert normalise(normalise(text)) == normalise(text)
 
 
 @given(st.text(alphabet=st.characters(codec="ascii")))
+@settings(deadline=None)
 def test_no_capital_and_no_double_space_is_left(text):
     form = normalise(text)
     assert form == form.lower() == " ".join(form.split())
