@@ -194,6 +194,14 @@ def n_left_out(answers: Sequence[Answer], slots: Slots = PM) -> int:
     return complete(answers, slots).left_out
 
 
+def n_scored(answers: Sequence[Answer], slots: Slots = PM) -> int:
+    """Number of complete pairs with a score on both sides: what AUROC and pair_ranking rest on.
+
+    A chain of thought without a verdict has no score, so this can be far below `n_pairs`.
+    """
+    return len(_scored_pairs(answers, slots))
+
+
 METRICS: dict[str, Metric] = {
     "accuracy": accuracy,
     "f1": f1,
@@ -213,6 +221,7 @@ METRICS: dict[str, Metric] = {
     "yes_rate": yes_rate,
     "unusable_rate": unusable_rate,
     "failed_rate": failed_rate,
+    "n_scored": n_scored,
     "n_pairs": n_pairs,
     "n_left_out": n_left_out,
 }
@@ -248,7 +257,7 @@ _SLOTS: dict[str, Slots] = {
 
 _RATES = ("yes_rate", "unusable_rate", "failed_rate")
 _COUNTS = ("n_pairs", "n_left_out")
-_RANKED = ("f1", "auroc", "pair_ranking")
+_RANKED = ("f1", "auroc", "pair_ranking", "n_scored")
 
 _METRICS: dict[str, tuple[str, ...]] = {
     "p": ("acc_p", *_RATES, "n_left_out"),

@@ -90,11 +90,13 @@ def reference(answers, family):
     said = np.where(np.isnan(verdict), 1 - label, verdict)[whole][:, balanced].ravel()
     out["accuracy"] = accuracy_score(truth, said) if truth.size else None
     out["f1"] = out["auroc"] = out["pair_ranking"] = None
+    out["n_scored"] = 0
     if family in TWO_CLASSES:
         if truth.size:
             out["f1"] = f1_score(truth, said, zero_division=0.0)
         both = score[whole][:, balanced]
         both = both[~np.isnan(both).any(axis=1)]
+        out["n_scored"] = len(both)
         if len(both):
             out["auroc"] = roc_auc_score(np.tile(label[balanced], len(both)), both.ravel())
             out["pair_ranking"] = np.mean((np.sign(both[:, 0] - both[:, 1]) + 1) / 2)
@@ -268,7 +270,7 @@ def test_a_family_begins_with_accuracy_and_prints_what_it_can_answer(family):
     answers = [answer("1", slot, 1, 1.0) for slot in slots_for(family)]
     assert all(METRICS[name](answers, slots_for(family)) is not None for name in names)
     counts = {"n_pairs"} if len(slots_for(family)) == 1 else set()
-    elsewhere = set(METRICS) - set(names) - counts
+    elsewhere = set(METRICS) - set(names) - counts - {"n_scored"}
     assert all(METRICS[name](answers, slots_for(family)) is None for name in elsewhere)
 
 
