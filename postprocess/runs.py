@@ -300,8 +300,8 @@ def _read_samples(
     faults: list[tuple[int, str]] = []
     lines = 0
     try:
-        # JSON escapes every line break but "\n"; splitlines would cut at others.
-        with path.open(encoding="utf-8", errors="replace", newline="\n") as stream:
+        # Not splitlines: it would also cut at line breaks that JSON leaves inside a text.
+        with path.open(encoding="utf-8", errors="replace") as stream:
             for lines, line in enumerate(stream, 1):
                 row, fault = _read_row(line, task)
                 # A circular task asks about one sample once a rotation.

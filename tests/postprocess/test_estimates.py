@@ -184,3 +184,10 @@ def test_a_score_that_one_side_lacks_is_not_compared():
         found = {one.metric for one in estimates.differences(a, b, metrics.PM)}
         assert "pair_acc" in found
         assert not {"auroc", "pair_ranking"} & found
+
+
+def test_the_clean_twin_of_an_edit_counts_only_where_the_edit_is():
+    answers = [answer(0, "P", 1), answer(0, "P-", 0), answer(1, "P", 0)]
+    got = estimates.table(answers, metrics.P_P_MINUS)
+    assert got.estimates["acc_p"] == stats.wilson(1, 1)
+    assert got.n_left_out == 1

@@ -6,6 +6,7 @@ import pytest
 
 from postprocess.records import RECORD_VERSION
 from postprocess.runs import model_name, read_runs
+from tests.postprocess import synthetic
 from tests.postprocess.run_folders import write_run
 
 
@@ -180,6 +181,8 @@ def test_records_of_another_version_are_named_and_left_out(tmp_path):
         ({"s": float("nan")}, "not a finite number"),
         ({"task": "pragmatch_p"}, "a record of task 'pragmatch_p'"),
         ({"sample_id": "0-P"}, "a second time"),
+        ({"verdict": 5}, "verdict is 5"),
+        ({"correct": 0}, "correct is 0"),
     ],
 )
 def test_a_damaged_record_is_named_with_its_row(tmp_path, change, message):
@@ -251,3 +254,41 @@ def test_model_arguments_as_a_mapping_are_read(tmp_path):
 def test_a_model_without_weights_is_called_by_its_id():
     assert model_name("caption_format", "") == "caption_format"
     assert model_name("x", "pretrained=/models/abc/") == "abc"
+
+
+def test_rotations_of_one_sample_are_documents_of_their_own(tmp_path):
+    records = [
+        {**record, "rotation": rotation}
+        for record in synthetic.clash("clash_mc_circular", lambda n: "(A)", 3)
+        for rotation in range(4)
+    ]
+    write_run(tmp_path, {"clash_mc_circular": [*records, records[0]]})
+    runs = read_runs([tmp_path])
+    assert "a second time" in said(runs)
+    assert len(runs.runs[0].records("clash_mc_circular")) == 12
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"flag_conflict": 2}, "conflict is neither 0 nor 1"),
+        ({"letter_correct": "yes"}, "letter_correct is neither"),
+        ({"outcome": 3}, "no text"),
+    ],
+)
+def test_a_damaged_clash_record_is_named(tmp_path, change, message):
+    records = synthetic.clash("clash_mc", lambda n: "(A)", 3)
+    records[1].update(change)
+    write_run(tmp_path, {"clash_mc": records})
+    runs = read_runs([tmp_path])
+    assert message in said(runs)
+    assert len(runs.runs[0].records("clash_mc")) == 2
+
+
+def test_secrets_among_model_arguments_are_not_read(tmp_path):
+    arguments = "model=gpt-5,api_key=sk-1,HF_TOKEN=hf_2,tokenizer=t,max_new_tokens=4"
+    write_run(tmp_path, {"pragmatch_pm": pairs(1)}, model_args=arguments)
+    (run,), _ = read_runs([tmp_path])
+    assert run.model_args == (
+        "model=gpt-5,api_key=REDACTED,HF_TOKEN=REDACTED,tokenizer=t,max_new_tokens=4"
+    )
