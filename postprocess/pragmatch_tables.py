@@ -61,6 +61,7 @@ _TABLE1_COLUMNS = (
     Column("pair_ranking", "P ranked above M"),
     Column("unusable_rate", "unusable"),
     Column("n", "n", "count"),
+    Column("n_scored", "n with scores", "count"),
     Column("left_out", "left out", "count"),
 )
 
@@ -97,7 +98,8 @@ def table1(build: Builder) -> Draft:
         reference.TABLE1_NOTE,
         "independence: P times M over the same pictures; pair accuracy is to be compared with it, "
         "not with 25",
-        "n: pictures with all captions asked; left out: pictures with some of them missing",
+        "n: pictures with all captions asked; left out: pictures with some of them missing; AUROC "
+        "and ranking rest on the pictures whose P and M both carry a score",
     )
     return Draft(
         "PragMatch, main results", ("model", "prompt"), _TABLE1_COLUMNS, tuple(rows), notes
@@ -114,6 +116,8 @@ def _main_cells(build: Builder, run: Run, pml: str, pm: str) -> dict[str, Cell]:
     for column in _TABLE1_COLUMNS:
         if column.key == "n":
             out["n"] = count(table.n_pairs)
+        elif column.key == "n_scored":
+            out["n_scored"] = count(table.n_scored)
         elif column.key == "left_out":
             out["left_out"] = count(table.n_left_out)
         elif column.key in table.estimates:

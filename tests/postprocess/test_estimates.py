@@ -59,6 +59,8 @@ def test_every_figure_equals_its_metric(case):
         want = metrics.METRICS[name](answers, slots)
         if name == "n_pairs":
             assert table.n_pairs == want
+        elif name == "n_scored":
+            assert table.n_scored == want
         elif name == "n_left_out":
             assert table.n_left_out == want
         else:
