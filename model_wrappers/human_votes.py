@@ -17,14 +17,12 @@ from loguru import logger
 
 from lmms_eval_tasks.folder import current_folder
 from model_wrappers.caption_baselines import document
-from postprocess.records import attach_response
+from postprocess.records import LEFT_OUT, attach_response
 
 VOTES_FILE = "votes.jsonl"
 """Where `pragclash agreement` writes the votes, inside the dataset folder."""
 
 LABELS = ("yes", "no", "unclear")
-LEFT_OUT = "left_out"
-"""`finish` in the response line of a sample without a vote: no answer is there to be judged."""
 
 MAX_LINE_CHARS = 100_000
 

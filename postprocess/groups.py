@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from postprocess.records import STATUSES
+from postprocess.records import LEFT_OUT, STATUSES
 
 SLOTS = ("P", "M", "L", "P-", "M+")
 """The places of one picture: its three captions, its masked P and its injected M."""
@@ -140,40 +140,27 @@ class Complete(NamedTuple):
 def group_by_picture(answers: Iterable[Answer]) -> dict[str, dict[str, Answer]]:
     """Answers by image id and slot, both sorted, whatever order they came in.
 
-    A sample answered twice is refused even where both answers agree: its picture would be right
-    either way, but every count of answers would be wrong, and such input is a merging mistake.
+    Votes that were never cast (status `left_out`) are in no group. A sample answered twice is
+    refused even where both answers agree: its picture would be right either way, but every count
+    of answers would be wrong, and such input is a merging mistake.
 
     Raises:
         DuplicateSampleError: One sample id stands twice.
         SlotConflictError: Two samples claim one slot of one picture.
         AnswerError: An answer has no slot.
     """
-    pictures: dict[str, dict[str, Answer]] = {}
-    seen: set[str] = set()
-    for answer in answers:
-        if answer.sample_id in seen:
-            raise DuplicateSampleError(
-                f"sample {answer.sample_id!r} of picture {answer.image_id!r} was answered more "
-                "than once: score each run or shard once"
-            )
-        seen.add(answer.sample_id)
-        slots = pictures.setdefault(answer.image_id, {})
-        other = slots.setdefault(answer.slot, answer)
-        if other is not answer:
-            raise SlotConflictError(
-                f"picture {answer.image_id!r} has two captions for {answer.slot}: samples "
-                f"{other.sample_id!r} and {answer.sample_id!r}; score one task and cue at a time"
-            )
-    return {
-        image_id: {slot: pictures[image_id][slot] for slot in SLOTS if slot in pictures[image_id]}
-        for image_id in sorted(pictures)
+    groups = {
+        image_id: {slot: answer for slot, answer in found.items() if answer.status != LEFT_OUT}
+        for image_id, found in _by_picture(answers).items()
     }
+    return {image_id: found for image_id, found in groups.items() if found}
 
 
 def complete(answers: Iterable[Answer], slots: Slots) -> Complete:
     """The pictures that have every slot of `slots`, and how many were left out.
 
-    Answers in other slots are ignored; a picture with none of the slots is no part of the question
+    A vote that was never cast (status `left_out`) leaves its picture out. Answers in other slots
+    are ignored; a picture with none of the slots is no part of the question
     and is not counted. Pictures that loading omitted (`n_omitted`) count as left out once.
 
     Raises:
@@ -201,12 +188,36 @@ def complete(answers: Iterable[Answer], slots: Slots) -> Complete:
         )
     groups: dict[str, dict[str, Answer]] = {}
     left_out = next(iter(omitted), 0)
-    for image_id, found in group_by_picture(answers).items():
-        if all(slot in found for slot in slots):
+    for image_id, found in _by_picture(answers).items():
+        if all(slot in found and found[slot].status != LEFT_OUT for slot in slots):
             groups[image_id] = {slot: found[slot] for slot in slots}
         elif any(slot in found for slot in slots):
             left_out += 1
     return Complete(groups, left_out)
+
+
+def _by_picture(answers: Iterable[Answer]) -> dict[str, dict[str, Answer]]:
+    """As `group_by_picture`, with the votes that were never cast."""
+    pictures: dict[str, dict[str, Answer]] = {}
+    seen: set[str] = set()
+    for answer in answers:
+        if answer.sample_id in seen:
+            raise DuplicateSampleError(
+                f"sample {answer.sample_id!r} of picture {answer.image_id!r} was answered more "
+                "than once: score each run or shard once"
+            )
+        seen.add(answer.sample_id)
+        slots = pictures.setdefault(answer.image_id, {})
+        other = slots.setdefault(answer.slot, answer)
+        if other is not answer:
+            raise SlotConflictError(
+                f"picture {answer.image_id!r} has two captions for {answer.slot}: samples "
+                f"{other.sample_id!r} and {answer.sample_id!r}; score one task and cue at a time"
+            )
+    return {
+        image_id: {slot: pictures[image_id][slot] for slot in SLOTS if slot in pictures[image_id]}
+        for image_id in sorted(pictures)
+    }
 
 
 def _checked(answer: Answer) -> Answer:

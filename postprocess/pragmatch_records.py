@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from postprocess.records import (
+    LEFT_OUT,
     RECORD_VERSION,
     Response,
     encodable,
@@ -103,6 +104,8 @@ def _status(words: str, verdict: int | None, response: Response, prompt: str) ->
     """What became of an answer that came back; see `postprocess.records.STATUSES`."""
     if verdict is not None:
         return "ok"
+    if response.finish == LEFT_OUT and not words:
+        return LEFT_OUT
     if is_cot(prompt) and (
         response.finish == "length" or (response.finish is None and looks_cut(words))
     ):

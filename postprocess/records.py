@@ -20,7 +20,13 @@ RECORD_VERSION = 1
 RESPONSE_LINE_VERSION = 1
 """Value of the key `pragclash` in a response line."""
 
-STATUSES = ("ok", "unusable", "empty", "truncated", "failed")
+LEFT_OUT = "left_out"
+"""Status, and `finish` of a response line, where nobody was asked: a vote that was never cast.
+
+It is no answer, so it is neither right nor wrong: its picture is left out, and counted.
+"""
+
+STATUSES = ("ok", "unusable", "empty", "truncated", "failed", LEFT_OUT)
 """What can become of an answer; the first alone is a reading."""
 
 MAX_LINE_CHARS = 20_000

@@ -25,6 +25,9 @@ COMMANDS: dict[str, Command] = {
     "score": Command("postprocess.rescore", "score prediction files anew, check stored flags"),
 }
 DATA: dict[str, Command] = {
+    "pragmatch": Command(
+        "pragclash.data_pragmatch", "PragMatch from MMSD2.0 or your own posts; --audit"
+    ),
     "clash": Command(
         "lmms_eval_tasks.clash.build_release",
         "CLASH from your copies of the release and of COCO train2017",

@@ -348,17 +348,19 @@ def _checked(simple_evaluate: Callable[..., Any], outcome: Outcome) -> Callable[
 
 def answers_of(rows: Iterable[Mapping[str, Any]]) -> TaskAnswers:
     """Count the empty and the failed among a task's logged answers."""
-    from postprocess.records import is_failed, split_response
+    from postprocess.records import LEFT_OUT, is_failed, read_response
 
     n = empty = failed = 0
     for row in rows:
         for answer in row["filtered_resps"]:
             if not isinstance(answer, str):
                 continue
-            text, _ = split_response(answer)
+            response = read_response(answer)
+            if response.finish == LEFT_OUT:
+                continue
             n += 1
-            failed += is_failed(text)
-            empty += not text.strip()
+            failed += is_failed(response.text)
+            empty += not response.text.strip()
     return TaskAnswers(n, empty, failed)
 
 

@@ -17,6 +17,7 @@ from lmms_eval_tasks.pragmatch.prompts import PROMPT_VERSION, question
 from postprocess import metrics
 from postprocess.groups import Answer
 from postprocess.pragmatch_records import pragmatch_record
+from postprocess.records import LEFT_OUT
 
 if TYPE_CHECKING:
     import datasets
@@ -100,6 +101,8 @@ def process_results(doc: Mapping[str, Any], results: list[str]) -> dict[str, Any
         slot = _SLOT_ACCURACIES.get(name)
         if slot is None:
             values[name] = [record["task"], *answer.to_list()]
+        elif answer.status == LEFT_OUT:
+            values[name] = []
         elif slot == answer.slot:
             values[name] = {"correct": record["correct"], "image_id": record["image_id"]}
         else:
@@ -135,7 +138,7 @@ def over_condition(items: Sequence[Any]) -> float | None:
 
 def over_same_pictures(items: Sequence[Any]) -> float | None:
     """Accuracy over the items of a condition whose picture has its other caption here too."""
-    others = {item[0] for item in items if not isinstance(item, Mapping)}
+    others = {item[0] for item in items if item and not isinstance(item, Mapping)}
     return over_condition(
         [item for item in items if isinstance(item, Mapping) and item["image_id"] in others]
     )

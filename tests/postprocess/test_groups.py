@@ -192,3 +192,12 @@ def test_every_asked_picture_is_complete_or_left_out(answers, slots):
     n_omitted = answers[0].n_omitted if answers else 0
     assert len(found.groups) + found.left_out == len(asked) + n_omitted
     assert sum(len(g) for g in group_by_picture(answers).values()) == len(answers)
+
+
+def test_a_vote_never_cast_leaves_its_picture_out_and_is_neither_right_nor_wrong():
+    cast = [answer("1", "P", 1), answer("1", "M", 0), answer("2", "P", 1)]
+    uncast = answer("2", "M", None)._replace(status="left_out")
+    alone = answer("3", "P", None)._replace(status="left_out")
+    found = complete([*cast, uncast, alone], ("P", "M"))
+    assert (list(found.groups), found.left_out) == (["1"], 2)
+    assert set(group_by_picture([*cast, uncast, alone])) == {"1", "2"}
