@@ -1,0 +1,1 @@
+"""Word lists of CLASH categories, one text file a category; `lexicon.py` explains their form."""
