@@ -28,6 +28,7 @@ from postprocess.compare import family_of, pick
 from postprocess.estimates import ACCURACIES
 from postprocess.groups import Answer
 from postprocess.provenance import command_line, prompt_form
+from postprocess.records import LEFT_OUT
 from postprocess.report_pairs import WITHHELD
 from postprocess.runs import Run, TaskRun, read_runs
 from postprocess.stats import Estimate
@@ -436,6 +437,8 @@ def _samples(
     present = {r["evaluation_result_id"] for r in aggregate["evaluation_results"]}
     out = []
     for record, prompt in zip(task.records, task.prompts, strict=True):
+        if record.get("status") == LEFT_OUT:
+            continue
         result_id = f"{aggregate['evaluation_id']}/{task.task}/{_own_metric(task.task, record)}"
         words = str(record.get("response") or "")
         reference = _reference(record)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from postprocess import clash_metrics
 from postprocess.groups import Answer
+from postprocess.records import LEFT_OUT
 from postprocess.runs import Runs
 from postprocess.table_model import MODALITY_TITLES, PROMPT_TITLES
 
@@ -104,6 +105,8 @@ def pairs(runs: Runs, media: Mapping[str, Media], with_media: bool) -> dict[str,
                         "text": text if text is not None else derived.get(sample, ""),
                         "answers": {},
                     }
+                if record["status"] == LEFT_OUT:
+                    continue
                 captions[sample]["answers"].setdefault(
                     number,
                     {

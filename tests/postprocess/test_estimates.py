@@ -193,3 +193,12 @@ def test_the_clean_twin_of_an_edit_counts_only_where_the_edit_is():
     got = estimates.table(answers, metrics.P_P_MINUS)
     assert got.estimates["acc_p"] == stats.wilson(1, 1)
     assert got.n_left_out == 1
+
+
+def test_a_vote_that_was_never_cast_is_in_no_figure():
+    cast = pairs([(1, 1), (1, 0)])
+    absent = answer(2, "P", None, status="left_out"), answer(2, "M", 0)
+    got = estimates.table([*cast, *absent], metrics.PM)
+    assert got.estimates["acc_p"] == stats.wilson(2, 2)
+    assert (got.n_pairs, got.n_left_out) == (2, 1)
+    assert got.estimates["yes_rate"].value == pytest.approx(3 / 5)

@@ -197,6 +197,15 @@ def test_without_media_neither_pictures_nor_captions_nor_reasonings_are_passed_o
     assert payload_of(hidden)["media"] == {"shown": False, "left_out": 0, "cap": None}
 
 
+def test_a_vote_that_was_never_cast_is_no_answer(tmp_path):
+    records = synthetic.pragmatch("pragmatch_pm", synthetic.always_no, 3)
+    records[0].update(status="left_out", verdict=None, correct=0, response="")
+    write_run(tmp_path, {"pragmatch_pm": records}, model="human_votes", model_args="annotator=a")
+    data = payload_of(built(tmp_path))
+    captions = data["pairs"]["pictures"][0]["captions"]
+    assert [len(caption["answers"]) for caption in captions] == [0, 1]
+
+
 def test_figures_are_those_of_the_tables(folder):
     data = payload_of(built(folder))
     answers = estimates.answers_of(read_runs([folder]).runs[0].records("pragmatch_pml"))
