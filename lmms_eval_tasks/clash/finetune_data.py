@@ -1,0 +1,281 @@
+"""What a model is fine-tuned on: which rows, in which order, with which caption, to say what.
+
+A run is a list of draws that follows from sample ids, seed and number of epochs alone, so that it
+is the same for any order of the rows, any number of workers, and after a restart. The inputs are
+those of the evaluation, made by the same calls, with the answer's tokens after them; only the
+answer is learnt. A picture of the test set must never get in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lmms_eval_tasks.clash.prompts import compose
+from lmms_eval_tasks.folder import Folder
+
+CONFLICT_TARGET = "Conflicting information."
+"""What is learnt on every conflicting caption: the reply that our open prompt asks for."""
+
+IGNORED = -100
+"""The label that the loss leaves out."""
+
+
+class Draw(NamedTuple):
+    """One training example."""
+
+    row: int
+    """Index of the row."""
+    kind: str
+    """The caption that is shown: `conflicting` or `original`."""
+
+
+class HeldOut(NamedTuple):
+    """The pictures that must not be trained on."""
+
+    ids: frozenset[str]
+    digests: frozenset[str]
+    """SHA-256 of their files: a picture may have another id elsewhere."""
+    source: str | None
+    """`test_data`, `manifest`, or None where nothing says which pictures are tested."""
+
+
+class Kept(NamedTuple):
+    """The rows to train on, and what became of the others."""
+
+    rows: list[dict[str, Any]]
+    in_test_set: int
+    """Rows dropped because their picture is in the test set."""
+    without_picture: int
+    """Rows dropped because their picture is missing or does not decode."""
+    unusable_text: int
+    """Rows dropped because their text holds a control token of the model."""
+
+
+def draws(sample_ids: Sequence[str], seed: int, epochs: int = 1) -> list[Draw]:
+    """The whole run: every row once an epoch, either caption with probability one half.
+
+    Args:
+        sample_ids: One id a row.
+        seed: Another seed gives another order and other captions.
+        epochs: How often every row is drawn.
+
+    Returns:
+        `epochs` times as many draws as there are rows.
+
+    >>> [draw.row for draw in draws(["a", "b", "c"], 0)]
+    [0, 2, 1]
+    """
+    out = []
+    for epoch in range(epochs):
+        keyed = []
+        for index, sample_id in enumerate(sample_ids):
+            digest = hashlib.sha256(f"{seed}:{epoch}:{sample_id}".encode()).digest()
+            # The last bit has no part in the order, which the first bytes decide.
+            keyed.append((digest[:16], index, "conflicting" if digest[-1] & 1 else "original"))
+        out += [Draw(index, kind) for _, index, kind in sorted(keyed)]
+    return out
+
+
+def target_of(row: Mapping[str, Any], kind: str) -> str:
+    """What is to be said: the conflict, or with the true caption what the picture shows."""
+    return CONFLICT_TARGET if kind == "conflicting" else str(row["image_answer"])
+
+
+def held_out_pictures(folder: Folder, test: Folder | None) -> HeldOut:
+    """The pictures of the test set, from the test folder or from the manifest.
+
+    Args:
+        folder: The data to train on.
+        test: The test set, or None to go by the manifest's `pictures_of_the_test_set`.
+
+    Raises:
+        ValueError: The manifest names no ids there.
+    """
+    if test is not None:
+        rows = [*test.rows, *test.omitted_rows]
+        found = {row["image"] for row in test.rows}
+        digests = frozenset(_digest(test.path / name) for name in found)
+        return HeldOut(frozenset(row["image_id"] for row in rows), digests, "test_data")
+    named = folder.manifest.get("pictures_of_the_test_set")
+    if named is None:
+        return HeldOut(frozenset(), frozenset(), None)
+    if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
+        raise ValueError(
+            f"{folder.path}: manifest.json: pictures_of_the_test_set is no list of ids"
+        )
+    return HeldOut(frozenset(named), frozenset(), "manifest")
+
+
+def keep(folder: Folder, tested: HeldOut, head: str, control_tokens: Sequence[str] = ()) -> Kept:
+    """The rows that may be trained on.
+
+    Args:
+        folder: The data.
+        tested: Pictures to leave out.
+        head: The instruction.
+        control_tokens: Texts that a tokenizer turns into control tokens, such as a picture's
+            placeholder; a row with one in it would be read as something else.
+    """
+    digests: dict[str, bool] = {}
+    rows, in_test_set, unusable = [], 0, 0
+    for row in folder.rows:
+        name = row["image"]
+        if tested.digests and name not in digests:
+            digests[name] = _digest(folder.path / name) in tested.digests
+        shown = [compose(head, row, row[f"{kind}_caption"]) for kind in ("conflicting", "original")]
+        if row["image_id"] in tested.ids or digests.get(name):
+            in_test_set += 1
+        elif any(
+            token in text for text in (*shown, row["image_answer"]) for token in control_tokens
+        ):
+            unusable += 1
+        else:
+            rows.append(row)
+    return Kept(rows, in_test_set, len(folder.omitted_rows), unusable)
+
+
+class Examples:
+    """The draws of a run as a dataset of plain mappings: picture file, prompt and target.
+
+    Args:
+        rows: The rows to train on.
+        folder: The dataset folder that their pictures lie in.
+        head: The instruction.
+        order: The draws.
+    """
+
+    def __init__(
+        self, rows: Sequence[Mapping[str, Any]], folder: Path, head: str, order: Sequence[Draw]
+    ) -> None:
+        """Keep the parts; texts are put together when an example is asked for."""
+        self.rows, self.folder, self.head, self.order = rows, folder, head, order
+
+    def __len__(self) -> int:
+        """The number of draws."""
+        return len(self.order)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        """One draw, its picture still a path."""
+        draw = self.order[index]
+        row = self.rows[draw.row]
+        return {
+            "image": self.folder / row["image"],
+            "text": compose(self.head, row, row[f"{draw.kind}_caption"]),
+            "target": target_of(row, draw.kind),
+        }
+
+
+class Collator:
+    """Examples to a batch: the evaluation's inputs, then the answer, padded on the right.
+
+    The prompt goes through the processor's chat template and then through the processor, as the
+    harness's chat backends do it, so the tokens before the answer are those of the evaluation.
+
+    Args:
+        processor: The model's processor, with a chat template and a tokenizer.
+    """
+
+    def __init__(self, processor: Any) -> None:
+        """Give the tokenizer a padding token, where it has none."""
+        self.processor = processor
+        if processor.tokenizer.pad_token is None:
+            processor.tokenizer.pad_token = processor.tokenizer.eos_token
+
+    def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Tensors of one batch.
+
+        Returns:
+            What the model takes: `input_ids`, `attention_mask` and `labels` of shape (examples,
+            tokens), and whatever else the processor makes of the pictures.
+        """
+        from PIL import Image
+
+        prompts, pictures, answers = [], [], []
+        for example in examples:
+            prompt = prompt_of(self.processor, example["text"])
+            prompts.append(prompt)
+            answers.append(
+                answer_tokens(self.processor, prompt, example["text"], example["target"])
+            )
+            with Image.open(example["image"]) as picture:
+                pictures.append([picture.convert("RGB")])
+        batch = dict(
+            self.processor(text=prompts, images=pictures, padding=True, return_tensors="pt")
+        )
+        return append_answers(batch, answers, self.processor.tokenizer.pad_token_id)
+
+
+def user_turn(text: str) -> list[dict[str, Any]]:
+    """The chat turn of one request: the picture before the text."""
+    return [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": text}]}]
+
+
+def prompt_of(processor: Any, text: str) -> str:
+    """The text that the processor is given in an evaluation, up to where the model answers."""
+    prompt: str = processor.apply_chat_template(
+        user_turn(text), tokenize=False, add_generation_prompt=True
+    )
+    return prompt
+
+
+def answer_tokens(processor: Any, prompt: str, text: str, target: str) -> list[int]:
+    """The tokens that the model is to write after the prompt, its end token last.
+
+    The answer stands as the chat template writes it (with a space before it, say). Where text and
+    answer would share a token, as after a prompt that ends in a space, the answer is cut into
+    tokens by itself, because in an evaluation the prompt's tokens are fixed before it.
+    """
+    tokenizer = processor.tokenizer
+    said = {"role": "assistant", "content": [{"type": "text", "text": target}]}
+    whole = processor.apply_chat_template([*user_turn(text), said], tokenize=False)
+    answer = whole[len(prompt) :].rstrip() if whole.startswith(prompt) else target
+    before = tokenizer(prompt, add_special_tokens=False)["input_ids"]
+    both = tokenizer(prompt + answer, add_special_tokens=False)["input_ids"]
+    if both[: len(before)] == before:
+        tokens = both[len(before) :]
+    else:
+        tokens = tokenizer(answer, add_special_tokens=False)["input_ids"]
+    end = tokenizer.eos_token_id
+    return list(tokens) if tokens[-1:] == [end] else [*tokens, end]
+
+
+def append_answers(
+    batch: dict[str, Any], answers: Sequence[Sequence[int]], pad: int
+) -> dict[str, Any]:
+    """Put each answer behind its prompt, and label the answers alone.
+
+    Args:
+        batch: What the processor made of the prompts, padded on either side: a processor may have
+            a side of its own, whatever its tokenizer is set to.
+        answers: Tokens, a list for each row.
+        pad: The token that fills up.
+    """
+    import torch
+
+    ids, mask = batch["input_ids"], batch["attention_mask"]
+    shape = ids.shape
+    lengths = [int(n) for n in mask.sum(dim=1)]
+    total = max(n + len(answer) for n, answer in zip(lengths, answers, strict=True))
+    fill = {"input_ids": pad}
+    # Whatever else has a value a token (token types, say) grows along; answers have type 0.
+    aligned = [name for name, value in batch.items() if value.shape == shape]
+    out = dict(batch)
+    for name in aligned:
+        out[name] = torch.full((shape[0], total), fill.get(name, 0), dtype=batch[name].dtype)
+    out["labels"] = torch.full((shape[0], total), IGNORED, dtype=ids.dtype)
+    for row, (length, answer) in enumerate(zip(lengths, answers, strict=True)):
+        for name in aligned:
+            out[name][row, :length] = batch[name][row, mask[row].bool()]
+        end = length + len(answer)
+        tokens = torch.tensor(answer, dtype=ids.dtype)
+        out["input_ids"][row, length:end] = tokens
+        out["attention_mask"][row, length:end] = 1
+        out["labels"][row, length:end] = tokens
+    return out
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
