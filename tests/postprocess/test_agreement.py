@@ -148,16 +148,16 @@ def rows_for(pictures: int) -> list[dict]:
 
 
 def test_people_are_scored_as_models_are():
-    # 0: all right; 1: M wrong; 2: P unclear; 3: M without a vote.
+    # 0: all right; 1: M wrong; 2: M unclear; 3: M without a vote.
     ada = {"0-P": "yes", "0-M": "no", "0-L": "no", "1-P": "yes", "1-M": "yes", "1-L": "no"}
-    ada |= {"2-P": "unclear", "2-M": "no", "2-L": "no", "3-P": "yes", "3-L": "yes"}
+    ada |= {"2-P": "yes", "2-M": "unclear", "2-L": "no", "3-P": "yes", "3-L": "yes"}
     ada["0-mask"] = "no"
     (one,) = people({"ada": ada}, rows_for(5))
     got = {name: estimate.value for name, estimate in one.estimates.items()}
     assert (one.n_pairs, one.n_left_out) == (3, 1)
     assert got["accuracy"] == pytest.approx(4 / 6)
-    assert got["acc_p"] == pytest.approx(3 / 4)
-    assert got["acc_m"] == pytest.approx(2 / 3)
+    assert got["acc_p"] == 1
+    assert got["acc_m"] == pytest.approx(1 / 3)
     assert got["acc_l"] == pytest.approx(3 / 4)
     assert got["pair_acc"] == got["group_acc"] == pytest.approx(1 / 3)
     low, high = one.estimates["pair_acc"][1:3]

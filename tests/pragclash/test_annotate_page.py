@@ -11,6 +11,7 @@ pytest.importorskip("uvicorn")
 from lmms_eval_tasks.annotation.store import Store
 from tests.browser import drive, need_browser
 from tests.lmms_eval_tasks.annotation_fixtures import HOSTILE, caption_folder
+from tests.lmms_eval_tasks.clash_fixtures import clash_folder
 from tests.pragclash.annotating import command
 
 ITEMS = 12
@@ -27,6 +28,7 @@ def seen(folder):
     """What the browser script saw; PRAGCLASH_SHOTS names a folder for its screenshots."""
     config = {
         "command": command(folder),
+        "clash": command(clash_folder(folder.parent / "clash"), task="clash"),
         "items": ITEMS,
         "hostile": HOSTILE,
         "shots": os.environ.get("PRAGCLASH_SHOTS"),
@@ -127,3 +129,14 @@ def test_nothing_moves_where_that_is_unwanted(seen):
 def test_landmarks_and_language_are_there(seen):
     assert seen["landmarks"] == []
     assert seen["lang"] == "en"
+
+
+def test_a_reason_is_written_and_kept_without_voting_on_the_way(seen, folder):
+    assert seen["reasonFocus"] == "reason"
+    assert seen["nextReason"] == ""
+    assert seen["clash"]["state"] == "Answered: Reject"
+    assert seen["clash"]["reason"] == "any unzoned reason"
+    assert len(seen["clash"]["marks"]) == 2
+    store = Store.open(folder.parent / "clash" / "votes.sqlite3")
+    assert [(v.label, v.reason) for v in store.votes()] == [("reject", "any unzoned reason")]
+    store.close()

@@ -65,10 +65,11 @@ await run(async (browser, config) => {
 
     // A key that is held down, or pressed with Ctrl, votes once or never.
     await page.keyboard.down("n");
-    for (let i = 0; i < 5; i += 1) await page.keyboard.down("n");
-    await page.keyboard.up("n");
     await title(page, item(3));
     await shown(page);
+    for (let i = 0; i < 5; i += 1) await page.keyboard.down("n");
+    await page.keyboard.up("n");
+    await page.waitForTimeout(200);
     await page.keyboard.press("Control+y");
     seen.afterHeldKey = await text(page, "progress-text");
 
@@ -110,9 +111,14 @@ await run(async (browser, config) => {
 
     // A double click is one vote.
     await answer(page, "o", item(3));
-    await page.dblclick("#labels button[data-value=no]");
+    const box = await page.locator("#labels button[data-value=no]").boundingBox();
+    const spot = [box.x + box.width / 2, box.y + box.height / 2];
+    await page.mouse.click(...spot);
     await title(page, item(4));
     await shown(page);
+    await page.mouse.down({ clickCount: 2 });
+    await page.mouse.up({ clickCount: 2 });
+    await page.waitForTimeout(200);
     seen.afterDoubleClick = await text(page, "progress-text");
 
     // Reload: nothing is forgotten, and the page opens where the work is.
@@ -261,6 +267,29 @@ await run(async (browser, config) => {
       }
       await context.close();
     }
+
+    // CLASH: a reason is written with letters that are keys elsewhere.
+    await kill(running);
+    running = await start(config.clash);
+    const clash = await (await browser.newContext()).newPage();
+    complaints(clash, seen.errors);
+    await clash.goto(running.link);
+    await shown(clash);
+    await clash.keyboard.press("r");
+    await clash.keyboard.type("any unzoned reason");
+    seen.reasonFocus = await focused(clash);
+    await clash.keyboard.press("Escape");
+    await clash.keyboard.press("n");
+    await clash.waitForFunction(() => document.querySelector("#progress").value === 1);
+    await shown(clash);
+    seen.nextReason = await clash.inputValue("#reason");
+    await clash.keyboard.press("ArrowLeft");
+    seen.clash = {
+      state: await text(clash, "item-state"),
+      reason: await clash.inputValue("#reason"),
+      marks: await clash.locator("#shown mark").allTextContents(),
+    };
+    if (config.shots) await clash.screenshot({ path: `${config.shots}/clash.png` });
     return seen;
   } finally {
     running.server.kill("SIGKILL");
