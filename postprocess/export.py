@@ -119,33 +119,42 @@ class Submission(NamedTuple):
 
 
 def refusals(run: Run, tasks: Sequence[str]) -> list[str]:
-    """Why these tasks of a run are no benchmark result; empty where they are."""
-    out = []
+    """Why these tasks of a run are no benchmark result, each reason with its tasks; or nothing."""
+    found: dict[str, list[str]] = {}
     for name in tasks:
-        if name not in run.tasks:
-            out.append(f"{name}: the run does not hold it")
-            continue
-        task = run.tasks[name]
-        kinds = [str(kind) for kind in task.values("dataset_kind")]
-        if kinds != ["full"]:
-            out.append(f"{name}: made on {' and '.join(kinds)} data, not on the benchmark's")
-        elif None in task.values("dataset_fingerprint"):
-            out.append(f"{name}: its data have no fingerprint (re-scored predictions)")
-        if len(task.values("dataset_fingerprint")) > 1:
-            out.append(f"{name}: answers on different data")
-        config = _mapping(task.results.get("config"))
-        if task.limit is not None:
-            out.append(f"{name}: made with --limit {task.limit:g}")
-        if config.get("offset"):
-            out.append(f"{name}: made with --offset {config['offset']}")
-        if not task.complete:
-            out.append(f"{name}: incomplete, the run was cut")
-        failed = sum(record.get("status") == "failed" for record in task.records)
-        if failed:
-            out.append(f"{name}: {failed} requests failed")
-        if not task.results:
-            out.append(f"{name}: its *_results.json is lost, so how it was made is unknown")
+        why = _why_not(run.tasks[name]) if name in run.tasks else ["the run does not hold it"]
+        for reason in why:
+            found.setdefault(reason, []).append(name)
+    return [f"{_some(names)}: {reason}" for reason, names in found.items()]
+
+
+def _why_not(task: TaskRun) -> list[str]:
+    out = []
+    kinds = [str(kind) for kind in task.values("dataset_kind")]
+    if kinds != ["full"]:
+        out.append(f"made on {' and '.join(kinds)} data, not on the benchmark's")
+    elif None in task.values("dataset_fingerprint"):
+        out.append("the data have no fingerprint (re-scored predictions)")
+    if len(task.values("dataset_fingerprint")) > 1:
+        out.append("answers on different data")
+    config = _mapping(task.results.get("config"))
+    if task.limit is not None:
+        out.append(f"made with --limit {task.limit:g}")
+    if config.get("offset"):
+        out.append(f"made with --offset {config['offset']}")
+    if not task.complete:
+        out.append("incomplete, the run was cut")
+    failed = sum(record.get("status") == "failed" for record in task.records)
+    if failed:
+        out.append(f"{failed} requests failed")
+    if not task.results:
+        out.append("the *_results.json is lost, so how it was made is unknown")
     return out
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
 
 
 def every_eval_ever(run: Run, tasks: Sequence[str], submission: Submission) -> dict[str, str]:

@@ -62,6 +62,17 @@ def test_pictures_that_one_side_lacks_are_counted_and_left_out(two, tmp_path):
     assert compare.compare(a, c).unshared == ["clash_open"]
 
 
+def test_the_two_benchmarks_may_have_different_data(tmp_path):
+    for name in "ab":
+        tasks = {
+            "pragmatch_pm": synthetic.pragmatch("pragmatch_pm", synthetic.always_no),
+            "clash_mc": synthetic.clash("clash_mc", lambda n: "(A)", fingerprint=synthetic.OTHER),
+        }
+        write_run(tmp_path / name, tasks, model=name, model_args="")
+    (a,), (b,) = (read_runs([tmp_path / name]).runs for name in "ab")
+    assert len(compare.compare(a, b).tasks) == 2
+
+
 def test_other_data_are_refused(two, tmp_path):
     records = synthetic.pragmatch("pragmatch_pm", synthetic.always_no, fingerprint=synthetic.OTHER)
     write_run(tmp_path / "c", {"pragmatch_pm": records}, model="c", model_args="")
