@@ -25,13 +25,13 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def seen(folder):
-    """What the browser script saw; PRAGCLASH_SHOTS names a folder for its screenshots."""
+    """What the browser script saw; PRAGCLASH_SCREENSHOTS names a folder for its screenshots."""
     config = {
         "command": command(folder),
         "clash": command(clash_folder(folder.parent / "clash"), task="clash"),
         "items": ITEMS,
         "hostile": HOSTILE,
-        "shots": os.environ.get("PRAGCLASH_SHOTS"),
+        "shots": os.environ.get("PRAGCLASH_SCREENSHOTS"),
     }
     return drive(Path(__file__).parent / "browser" / "annotate.mjs", config)
 
