@@ -160,7 +160,11 @@ def _plane(built: Sequence[Table]) -> list[dict[str, Any]]:
             p, m = (row.cells[k].estimate if k in row.cells else None for k in ("acc_p", "acc_m"))
             if row.kind == "model" and p is not None and m is not None:
                 name = ", ".join(part for part in row.head if part)
-                if any(point["name"] == name for point in out):
+                # The table of people repeats baselines that stand in the main one.
+                if (
+                    any(point["name"].startswith(row.head[0]) for point in out)
+                    and len(row.head) == 1
+                ):
                     continue
                 pair = row.cells["pair_acc"].estimate
                 out.append(

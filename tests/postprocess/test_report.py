@@ -229,6 +229,14 @@ def test_figures_are_those_of_the_tables(folder):
     ]
 
 
+def test_a_baseline_of_two_tables_is_one_point(tmp_path):
+    for model in ("caption_format", "other"):
+        records = synthetic.pragmatch("pragmatch_pm", synthetic.skilled())
+        write_run(tmp_path / model, {"pragmatch_pm": records}, model=model, model_args="")
+    names = [point["name"] for point in payload_of(built(tmp_path))["plane"]]
+    assert names == ["caption_format, zero-shot", "other, zero-shot"]
+
+
 def test_provenance_says_how_each_run_was_made_and_what_is_not_known(folder):
     (one, _) = payload_of(built(folder))["provenance"]
     assert one["model"] == "alpha"
