@@ -23,6 +23,10 @@ class Command(NamedTuple):
 COMMANDS: dict[str, Command] = {
     "validate": Command("pragclash.validate", "check a dataset folder and list all its faults"),
     "score": Command("postprocess.rescore", "score prediction files anew, check stored flags"),
+    "annotate": Command("pragclash.annotate", "collect people's votes on a local page"),
+    "agreement": Command(
+        "pragclash.agreement", "agreement and accuracy of people; exports their votes"
+    ),
 }
 DATA: dict[str, Command] = {
     "pragmatch": Command(
