@@ -13,7 +13,6 @@ import functools
 import hashlib
 import importlib
 import json
-import os
 import re
 import shutil
 import tempfile
@@ -22,14 +21,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from platformdirs import user_data_dir
-
 FORMAT_NAME = "pragclash-dataset"
 FORMAT_VERSION = 1
 KINDS = ("sample", "custom", "full")
 BENCHMARKS = ("pragmatch", "clash")
 MANIFEST = "manifest.json"
-ENVIRONMENT = "PRAGCLASH_DATA"
 
 MAX_LINE_BYTES = 1_000_000
 MAX_TEXT_CHARS = 20_000
@@ -105,51 +101,6 @@ def format_of(benchmark: str) -> Format:
     module = importlib.import_module(f"lmms_eval_tasks.{benchmark}.data")
     fmt: Format = module.FORMAT
     return fmt
-
-
-def data_home() -> Path | None:
-    """The folder that `PRAGCLASH_DATA` names, or None where it is unset."""
-    value = os.environ.get(ENVIRONMENT)
-    return Path(value).expanduser() if value else None
-
-
-def current_path(benchmark: str) -> Path | None:
-    """Where the benchmark's dataset folder is, or None where the sample is to be used.
-
-    Raises:
-        FolderError: `PRAGCLASH_DATA` is set and holds no folder for the benchmark.
-    """
-    home = data_home()
-    if home is None:
-        default = Path(user_data_dir("pragclash")) / benchmark
-        return default if default.is_dir() and any(default.iterdir()) else None
-    path = home / benchmark
-    rows_file = format_of(benchmark).rows_file
-    if (path / rows_file).is_file():
-        return path
-    if (home / rows_file).is_file():
-        hint = f"{ENVIRONMENT} must name the folder above it, with {rows_file} in {benchmark}/"
-        raise FolderError(home, [Fault(rows_file, None, f"found here, but {hint}")])
-    state = "is empty" if path.is_dir() else "does not exist"
-    message = (
-        f"{ENVIRONMENT} is set, but {path} {state}; build one with `pragclash data {benchmark}`, "
-        f"or unset {ENVIRONMENT} to use the sample"
-    )
-    raise FolderError(path, [Fault(rows_file, None, message)])
-
-
-def current_folder(benchmark: str) -> Folder:
-    """The dataset that tasks run on: of `PRAGCLASH_DATA`, the default folder, or the sample.
-
-    Raises:
-        FolderError: The folder is missing, empty or faulty.
-    """
-    path = current_path(benchmark)
-    if path is None:
-        from lmms_eval_tasks.sample.build import sample_folder
-
-        path = sample_folder(benchmark)
-    return load_folder(path, benchmark)
 
 
 def load_folder(path: Path | str, benchmark: str) -> Folder:

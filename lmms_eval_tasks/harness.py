@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 
-from lmms_eval_tasks.folder import Folder, FolderError, current_folder
+from lmms_eval_tasks.current import current_folder
+from lmms_eval_tasks.folder import Folder, FolderError
 
 if TYPE_CHECKING:
     import datasets

@@ -22,7 +22,8 @@ from lmms_eval.api.model import lmms
 from loguru import logger
 from tqdm import tqdm
 
-from lmms_eval_tasks.folder import Folder, current_folder
+from lmms_eval_tasks.current import current_folder
+from lmms_eval_tasks.folder import Folder
 from lmms_eval_tasks.pragmatch.caption_only import CaptionOnly, Features, format_features
 from model_wrappers import encoders
 from postprocess.records import attach_response, failure_text

@@ -23,6 +23,10 @@ class Command(NamedTuple):
 COMMANDS: dict[str, Command] = {
     "validate": Command("pragclash.validate", "check a dataset folder and list all its faults"),
     "score": Command("postprocess.rescore", "score prediction files anew, check stored flags"),
+    "tables": Command("postprocess.tables", "the papers' tables from run folders"),
+    "report": Command("pragclash.report", "one self-contained page about one or several runs"),
+    "compare": Command("postprocess.compare", "two runs on the same pictures"),
+    "export": Command("postprocess.export", "submissions: Every Eval Ever, Hugging Face"),
     "annotate": Command("pragclash.annotate", "collect people's votes on a local page"),
     "agreement": Command(
         "pragclash.agreement", "agreement and accuracy of people; exports their votes"

@@ -10,11 +10,11 @@ import argparse
 import sys
 from pathlib import Path
 
+from lmms_eval_tasks.current import current_folder
 from lmms_eval_tasks.folder import (
     BENCHMARKS,
     Folder,
     FolderError,
-    current_folder,
     format_of,
     load_folder,
 )

@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from platformdirs import user_data_dir
-
 from lmms_eval_tasks.clash.prompts import judge_request
 from lmms_eval_tasks.clash.release import (
     PROMPTS_FILE,
@@ -28,7 +26,8 @@ from lmms_eval_tasks.clash.release import (
     read_prompts,
     read_samples,
 )
-from lmms_eval_tasks.folder import FolderError, data_home, picture_fault, write_folder
+from lmms_eval_tasks.current import data_home
+from lmms_eval_tasks.folder import FolderError, picture_fault, write_folder
 
 COCO_FOLDERS = ("", "train2017", "images/train2017")
 """Where the pictures may lie inside the folder that the user names."""
@@ -94,8 +93,7 @@ def run(args: argparse.Namespace) -> int:
 
 def default_out(split: str) -> Path:
     """Where the tasks look for the test set; fine-tuning sets lie beside it."""
-    home = data_home() or Path(user_data_dir("pragclash"))
-    return home / ("clash" if split == "test" else f"clash-{split}")
+    return data_home() / ("clash" if split == "test" else f"clash-{split}")
 
 
 def build(

@@ -18,9 +18,9 @@ from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
-from platformdirs import user_data_dir
 
 from lmms_eval_tasks import folder
+from lmms_eval_tasks.current import current_folder, data_home
 from lmms_eval_tasks.pragmatch import audit, cues, donors, literal, mmsd, picture_text
 from lmms_eval_tasks.pragmatch.card import card
 from lmms_eval_tasks.pragmatch.families import CUES
@@ -170,7 +170,7 @@ def build(args: argparse.Namespace, encoders: Encoders) -> Path:
         "build_version": BUILD_VERSION,
     }
     key = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
-    out = args.out or (folder.data_home() or Path(user_data_dir("pragclash"))) / "pragmatch"
+    out = args.out or data_home() / "pragmatch"
     built = _build_key(out)
     if built not in (None, key):
         raise BuildError(f"{out} holds another dataset; choose another --out or remove it")
@@ -508,7 +508,7 @@ def audit_folder(path: str | None, encoders: Encoders) -> dict[str, Any]:
     Returns:
         `lines` (see `audit.to_json`), `not_available` and `warnings`.
     """
-    data = folder.load_folder(path, "pragmatch") if path else folder.current_folder("pragmatch")
+    data = folder.load_folder(path, "pragmatch") if path else current_folder("pragmatch")
     m_source = data.manifest.get("settings", {}).get("m_source", data.kind)
     others: dict[str, Mapping[str, str] | str] = {
         name: "the folder holds no M of this source" for name in audit.M_SOURCES if name != m_source

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from lmms_eval_tasks.current import current_folder
 from lmms_eval_tasks.folder import (
     FolderError,
     check_folder,
-    current_folder,
     load_folder,
     unsafe_path,
     write_folder,
