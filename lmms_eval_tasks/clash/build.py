@@ -306,7 +306,7 @@ class _Job:
                 if not open_units[0][1].done():
                     wait([future for _, future in open_units], return_when=FIRST_COMPLETED)
                 self._keep(open_units)
-                while open_units and open_units[0][1].done():
+                while open_units and open_units[0][0].key in self.journal:
                     row = self._settled(open_units.pop(0)[0])
                     if row is not None:
                         rows.append(row)

@@ -277,11 +277,15 @@ class HarnessEndpoint:
             raise EndpointError(
                 f"provider {provider[:40]!r} cannot be used ({type(error).__name__})"
             ) from error
+        client = getattr(self._server, "client", None)
+        if hasattr(client, "with_options"):
+            # The provider sets no time limit, and its client tries again beside our own tries.
+            self._server.client = client.with_options(timeout=timeout_s, max_retries=0)
         if not available:
             raise EndpointError(f"provider {provider!r}: its key or address is not set")
 
     def send(self, prompt: str, max_tokens: int) -> Reply:
-        """One request; the provider may try again by itself.
+        """One request, once where the provider can be told so.
 
         Raises:
             Passing: It may pass at the next try.

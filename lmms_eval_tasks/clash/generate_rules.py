@@ -357,7 +357,9 @@ def _rest_of(one: Found, words: Sequence[str], found: Sequence[Found], be: str) 
         return None
     rest = list(words[one.last :])
     for place, word in enumerate(rest):
-        if word in _STOPS and place > 1:
+        # "between a sign and a light" is one place.
+        joins = word == "and" and "between" in rest[:place] and "and" not in rest[:place]
+        if word in _STOPS and place > 1 and not joins:
             rest = rest[:place]
             break
     if not 2 <= len(rest) <= MAX_REST:
