@@ -342,7 +342,7 @@ class Hostile:
 
 
 def test_values_that_are_no_log_probabilities_are_left_out() -> None:
-    bad = [float("nan"), float("inf"), 3.0, True, "0", None, -float("inf"), [1]]
+    bad = [float("nan"), float("inf"), 3.0, True, False, "0", None, -float("inf"), [1]]
     entries = [Hostile(token=f"t{at}", logprob=value) for at, value in enumerate(bad)]
     item = Hostile(token="Yes", logprob=-0.5, top_logprobs=[*entries, Hostile(), None])
     ((text, returned),) = servers._tokens(Hostile(content=[item]))

@@ -53,6 +53,8 @@ def test_words_and_scores_are_those_of_the_stock_backend(
     assert notes["picture_prefills"] == 3
     assert notes["paths"] == {"reused": 6, "prefilled": 3, "plain": 0, "text_only": 3}
     assert notes["retried"] == notes["counts"]["failed"] == 0
+    # Random weights put next to nothing on Yes and No: seen and counted, not hidden.
+    assert notes["low_mass_rate"] == 1.0
     assert notes["dtype"] == "float32"
 
 
@@ -277,10 +279,16 @@ def test_logits_that_are_not_finite_are_a_failure(value: float, tiny_models: Tin
     with failing(lm, times=10**6, change=spoil):
         results = lm.generate_until(requests)
     assert all("NotFiniteError" in r.text and is_failed(r.text) for r in results)
+    other = FakeTasks({"other": tasks.task_dict["pm"]["test"]}, choices=None)
+    lm.task_dict = other.task_dict
+    with failing(lm, times=10**6, change=spoil):
+        results = lm.generate_until(other.requests(simple=False))
+    assert all("NotFiniteError" in r.text for r in results)
+    lm.task_dict = tasks.task_dict
     with failing(lm, times=1, change=spoil):
         results = lm.generate_until(requests)
     assert not any(is_failed(r.text) for r in results)
-    assert lm.run_notes()["retried"] == 3
+    assert lm.run_notes()["retried"] == 5
 
 
 def test_a_tie_of_yes_and_no_keeps_both_and_scores_zero(tiny_models: TinyModels) -> None:
@@ -338,15 +346,17 @@ def test_a_swallowed_error_before_generation_is_found(tiny_models: TinyModels) -
 
 
 def test_a_prompt_lost_on_the_way_is_a_failure(tiny_models: TinyModels) -> None:
-    # llava_hf in its simple form with a chat template for lists: every caption gets one answer.
+    # A chat template for lists of parts, given a string: what is left is the picture's place.
     tasks = FakeTasks({"pm": captions_of([picture(1)], 2)})
     lm = wrapped("llava_hf", tiny_models("llava_hf"), simple=True)
     lm.backend.tokenizer.chat_template = (
-        "{% for m in messages %}{% for c in m['content'] %}{{ c.text }}{% endfor %}{% endfor %}"
+        "{% for m in messages %}<image>{% for c in m['content'] %}{{ c.text }}{% endfor %}"
+        "{% endfor %} ASSISTANT:"
     )
     lm.task_dict = tasks.task_dict
     for result in lm.generate_until(tasks.requests(simple=True)):
         assert is_failed(result.text)
+        assert "do not hold the prompt" in result.text
 
 
 def test_the_simple_form_of_llava_answers_without_a_picture(tiny_models: TinyModels) -> None:
