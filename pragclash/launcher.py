@@ -15,6 +15,7 @@ import difflib
 import functools
 import importlib.util
 import os
+import platform
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from loguru import logger
 
 import lmms_eval_tasks
+from pragclash import cache
+from pragclash.cache import benchmarks_of
 
 if TYPE_CHECKING:
     import argparse
@@ -120,7 +123,7 @@ def _run(argv: list[str], outcome: Outcome) -> None:
     if argv and (argv[0].startswith("-") or argv[0] in ("eval", "tasks", "power")):
         light = argv in (["--help"], ["-h"], ["eval"]) or "--tui" in argv
         if not light:
-            _install(outcome, tasks_named(argv))
+            _install(outcome, argv)
     saved, sys.argv = sys.argv, [sys.argv[0], *argv]
     try:
         dispatch.main()
@@ -142,23 +145,20 @@ def tasks_named(argv: list[str]) -> list[str]:
     return []
 
 
-def _install(outcome: Outcome, names: list[str]) -> None:
+def _install(outcome: Outcome, argv: list[str]) -> None:
     """Put our pieces where the harness looks its own up; once a process."""
     import lmms_eval.tasks as tasks
 
-    tasks.TaskManager = _task_manager(tasks.TaskManager, names)
+    tasks.TaskManager = _task_manager(tasks.TaskManager, tasks_named(argv))
 
     import lmms_eval.__main__ as cli
     from lmms_eval import evaluator
-    from lmms_eval.caching import response_cache
 
     cli.TaskManager = tasks.TaskManager
     cli.cli_evaluate_single = _watched(cli.cli_evaluate_single, outcome)
     evaluator.simple_evaluate = _checked(evaluator.simple_evaluate, outcome)
     evaluator.evaluate = _announced(evaluator.evaluate)
-    response_cache._extract_content_hash = _data_aware(response_cache._extract_content_hash)
-    valid = response_cache.ResponseCache._is_valid_response
-    response_cache.ResponseCache._is_valid_response = staticmethod(_no_failures(valid))
+    cache.install(argv)
 
 
 def _task_manager(base: type, names: list[str]) -> type:
@@ -267,11 +267,6 @@ def _unknown(what: str, names: list[str], known: Iterable[str]) -> str:
     return f"unknown {what} {', '.join(map(repr, names))}{hint} ({see} lists all)"
 
 
-def benchmarks_of(name: str) -> list[str]:
-    """The benchmarks of ours that a task or a bundle belongs to."""
-    return [b for b in ("pragmatch", "clash") if name == b or name.startswith(f"{b}_")]
-
-
 def _announced(evaluate: Callable[..., Any]) -> Callable[..., Any]:
     """Say what is coming, and keep what the model notes about its own run."""
 
@@ -336,6 +331,7 @@ def _checked(simple_evaluate: Callable[..., Any], outcome: Outcome) -> Callable[
         config["pragclash"] = {
             "version": metadata.version("pragclash"),
             "data": _data_notes(samples),
+            **_machine(),
             **(results.pop("run_notes", None) or {}),
         }
         _mend_errors(results, samples)
@@ -390,9 +386,23 @@ def _data_notes(samples: Mapping[str, Any]) -> dict[str, Any]:
         notes[benchmark] = {
             "kind": folder.kind,
             "fingerprint": folder.fingerprint,
+            "encoders": folder.manifest.get("encoders", []),
             "omitted": dict(sorted(folder.omitted.items())),
         }
     return notes
+
+
+def _machine() -> dict[str, Any]:
+    """What the run ran on: the harness keeps neither versions nor hardware."""
+    import torch
+
+    if torch.cuda.is_available():
+        hardware = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    else:
+        hardware = [f"{platform.machine()} CPU, {os.cpu_count()} cores"]
+    packages = ("lmms-eval", "torch", "transformers", "datasets")
+    versions = {name: metadata.version(name) for name in packages}
+    return {"hardware": hardware, "versions": {"python": platform.python_version(), **versions}}
 
 
 def _mend_errors(results: Mapping[str, Any], samples: Mapping[str, Any]) -> None:
@@ -427,38 +437,6 @@ def _make_encodable(value: Any) -> Any:
     elif isinstance(value, list):
         value[:] = [_make_encodable(item) for item in value]
     return value
-
-
-def _data_aware(content_hash: Callable[[Any], str]) -> Callable[[Any], str]:
-    """Let the response cache see the data: its own key knows no picture, only a number."""
-
-    @functools.cache
-    def data_of(benchmark: str) -> str:
-        from lmms_eval_tasks.harness import task_folder
-
-        return f"{task_folder(benchmark).fingerprint}-{metadata.version('pragclash')}"
-
-    @functools.wraps(content_hash)
-    def wrapper(instance: Any) -> str:
-        benchmarks = benchmarks_of(instance.task_name)
-        return "-".join([content_hash(instance), *map(data_of, benchmarks)])
-
-    return wrapper
-
-
-def _no_failures(valid: Callable[[Any, str], bool]) -> Callable[[Any, str], bool]:
-    """Keep failed requests out of the response cache, so that the next run asks again."""
-
-    @functools.wraps(valid)
-    def wrapper(response: Any, request_type: str) -> bool:
-        from postprocess.records import is_failed
-
-        text = getattr(response, "text", response)
-        if isinstance(text, str) and is_failed(text):
-            return False
-        return valid(response, request_type)
-
-    return wrapper
 
 
 def _rank() -> int:

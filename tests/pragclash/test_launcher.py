@@ -1,5 +1,6 @@
 """The launcher as users meet it: a process, its lines and its exit status."""
 
+import inspect
 import io
 import json
 import os
@@ -9,12 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 from lmms_eval_tasks.folder import write_folder
 from postprocess import metrics
 from postprocess.groups import Answer
-from pragclash.launcher import TaskAnswers, benchmarks_of, faults_of, with_default_model
+from pragclash.cache import benchmarks_of, portions
+from pragclash.launcher import TaskAnswers, faults_of, with_default_model
 
 FAILED = "[LMMS_EVAL_REQUEST_FAILED after 3 retries] timeout"
 
@@ -55,6 +59,9 @@ if __name__ == "__main__":
     MODEL_REGISTRY_V2.register_manifest(
         ModelManifest("scripted", simple_class_path="scripted_backend.Scripted")
     )
+    import os
+    import pragclash.cache
+    pragclash.cache.PORTION = int(os.environ.get("PORTION", pragclash.cache.PORTION))
     from pragclash.launcher import main
     main()
 """
@@ -176,9 +183,21 @@ def test_two_ranks_give_the_metrics_of_one(launch, tmp_path):
     ("rule", "status", "line"),
     [
         ("''", 1, "pragmatch_pm: all 18 answers are empty: this is no result"),
-        (repr(FAILED), 1, "pragmatch_pm: all 18 answers are failed: this is no result"),
-        (f"{FAILED!r} if i == 3 else 'No'", 1, "pragmatch_pm: 1 of 18 requests failed"),
-        ("1 / 0", 1, "the evaluation failed: ZeroDivisionError"),
+        pytest.param(
+            repr(FAILED),
+            1,
+            "pragmatch_pm: all 18 answers are failed: this is no result",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            f"{FAILED!r} if i == 3 else 'No'",
+            1,
+            "pragmatch_pm: 1 of 18 requests failed",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "1 / 0", 1, "the evaluation failed: ZeroDivisionError", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_failed_run_exits_non_zero_with_one_clear_line(launch, rule, status, line):
@@ -187,6 +206,7 @@ def test_a_failed_run_exits_non_zero_with_one_clear_line(launch, rule, status, l
     assert f"lmms_eval: {line}" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_single_empty_answer_is_no_failed_run(launch):
     done = launch("--tasks", "pragmatch_pm", rule="'' if i == 3 else 'No'")
     assert done.returncode == 0, done.stderr
@@ -197,9 +217,17 @@ def test_a_single_empty_answer_is_no_failed_run(launch):
     [
         (("--tasks", "no_such_task"), "unknown task 'no_such_task'"),
         (("--tasks", "pragmatch_mp"), "did you mean pragmatch_p"),
-        (("--tasks", "pragmatch_pm", "--model", "no_such"), "unknown model 'no_such'"),
-        (("--tasks", "pragmatch_pm,pragmatch_p", "--limit", "0.5"), "give a whole number"),
-        (("--model", "dummy"), "name what to run with --tasks"),
+        pytest.param(
+            ("--tasks", "pragmatch_pm", "--model", "no_such"),
+            "unknown model 'no_such'",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            ("--tasks", "pragmatch_pm,pragmatch_p", "--limit", "0.5"),
+            "give a whole number",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(("--model", "dummy"), "name what to run with --tasks", marks=pytest.mark.slow),
     ],
 )
 def test_arguments_that_cannot_be_used_exit_2_with_one_line(launch, arguments, line):
@@ -210,6 +238,7 @@ def test_arguments_that_cannot_be_used_exit_2_with_one_line(launch, arguments, l
     assert "Traceback" not in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_data_that_is_set_but_missing_exits_2(launch, tmp_path):
     arguments = ("--tasks", "pragmatch_pm", "--model", "dummy")
     done = launch(*arguments, PRAGCLASH_DATA=str(tmp_path / "nowhere"))
@@ -217,6 +246,7 @@ def test_data_that_is_set_but_missing_exits_2(launch, tmp_path):
     assert "pragclash data pragmatch" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_corrupt_picture_is_left_out_named_and_counted(launch, data, tmp_path):
     import shutil
 
@@ -232,6 +262,7 @@ def test_a_corrupt_picture_is_left_out_named_and_counted(launch, data, tmp_path)
     assert (values["n_pairs"], values["n_left_out"]) == (8, 1)
 
 
+@pytest.mark.slow
 def test_cached_answers_for_different_data_never_mix(launch, data, tmp_path):
     import shutil
 
@@ -247,6 +278,7 @@ def test_cached_answers_for_different_data_never_mix(launch, data, tmp_path):
     assert "asked 18" in other.stderr, "answers about other pictures came out of the cache"
 
 
+@pytest.mark.slow
 def test_failed_requests_are_asked_again_not_replayed_from_the_cache(launch, tmp_path):
     arguments = ("--tasks", "pragmatch_pm", "--use_cache", str(tmp_path / "cache"))
     assert launch(*arguments, rule=f"{FAILED!r} if i == 3 else 'No'").returncode == 1
@@ -255,6 +287,27 @@ def test_failed_requests_are_asked_again_not_replayed_from_the_cache(launch, tmp
     assert "asked 1\n" in again.stderr
 
 
+@pytest.mark.slow
+def test_a_killed_run_goes_on_with_what_it_had(launch, tmp_path):
+    arguments = ("--tasks", "pragmatch_pm", "--use_cache", str(tmp_path / "cache"))
+    dies = "__import__('os')._exit(9) if d['image_id'] == 'pic5' else 'No'"
+    assert launch(*arguments, rule=dies, PORTION="4").returncode == 9
+    again = launch(*arguments, rule="'No'", PORTION="4")
+    assert again.returncode == 0, again.stderr
+    asked = [int(line.split()[1]) for line in again.stderr.splitlines() if line[:6] == "asked "]
+    assert asked == [4, 4, 2], "pictures 0 to 3 were saved, 4 died with 5"
+
+
+@given(st.lists(st.sampled_from("abcdef")), st.integers(1, 5))
+def test_portions_hold_every_request_once_and_split_no_picture(pictures, size):
+    found = portions(pictures, size)
+    assert sorted(i for portion in found for i in portion) == list(range(len(pictures)))
+    assert all(len(portion) >= size for portion in found[:-1])
+    where = {pictures[i]: n for n, portion in enumerate(found) for i in portion}
+    assert all(where[pictures[i]] == n for n, portion in enumerate(found) for i in portion)
+
+
+@pytest.mark.slow
 def test_a_lone_surrogate_does_not_cost_the_sample_log(launch, tmp_path):
     arguments = ("--tasks", "pragmatch_pm", "--output_path", "out", "--log_samples")
     done = launch(*arguments, rule="'No \\ud800' if i == 2 else 'No'")
@@ -263,6 +316,7 @@ def test_a_lone_surrogate_does_not_cost_the_sample_log(launch, tmp_path):
     assert len(samples["pragmatch_pm"]) == 18
 
 
+@pytest.mark.slow
 def test_overlapping_bundles_run_each_leaf_once(launch, tmp_path):
     tasks = "pragmatch_table1,pragmatch_pml,pragmatch_pml_cot"
     done = launch("--tasks", tasks, "--limit", "2", rule="'No'")
@@ -270,6 +324,7 @@ def test_overlapping_bundles_run_each_leaf_once(launch, tmp_path):
     assert "2 tasks, 4 documents" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_harness_s_own_script_runs_the_tasks(launch, tmp_path):
     import lmms_eval_tasks
 
@@ -292,7 +347,10 @@ def test_every_place_the_launcher_reaches_into_the_harness_is_there():
     assert callable(evaluator.simple_evaluate)
     assert callable(evaluator.evaluate)
     assert callable(response_cache._extract_content_hash)
-    assert callable(response_cache.ResponseCache._is_valid_response)
+    for name in ("_is_valid_response", "_log_to_audit", "execute"):
+        assert callable(getattr(response_cache.ResponseCache, name))
+    log = inspect.signature(response_cache.ResponseCache._log_to_audit)
+    assert list(log.parameters)[6] == "response"
 
 
 def test_more_than_one_percent_failed_is_a_fault_and_one_percent_is_not():
