@@ -104,7 +104,7 @@ class Budget:
 
 
 class Asker:
-    """Asks with tries, pauses and a budget; may be used by many threads at once.
+    """Asks with tries, pauses and a budget; as many at a time as there are threads that ask.
 
     Args:
         send: One request: the prompt and the limit of the reply's tokens; raises `Passing` or
@@ -126,7 +126,6 @@ class Asker:
         """Nothing is sent yet."""
         self.limits, self.budget = limits, budget
         self._send, self._seed, self._stop = send, seed, stop or threading.Event()
-        self._gate = threading.BoundedSemaphore(limits.parallel)
         self.requests = 0
         self.asked_again = 0
         self._lock = threading.Lock()
@@ -145,10 +144,9 @@ class Asker:
             self.budget.hold(cost)
             used = 0
             try:
-                with self._gate:
-                    with self._lock:
-                        self.requests += 1
-                    reply = self._send(prompt, self.limits.max_tokens)
+                with self._lock:
+                    self.requests += 1
+                reply = self._send(prompt, self.limits.max_tokens)
                 used = reply.tokens
                 return reply
             except Passing as fault:

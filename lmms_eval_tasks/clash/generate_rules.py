@@ -8,6 +8,7 @@ comparisons, pictures in pictures) are left alone. What it makes follows from th
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import random
 from collections.abc import Iterator, Sequence
@@ -141,7 +142,7 @@ class RuleGenerator:
         swap, used, put_in = None, set(), set()
         for index in range(source.index + 1):
             one = source._replace(index=index)
-            swap = self._choose(one, list(_swaps(one, self._lexicon)), used, put_in)
+            swap = self._choose(one, _swaps(one.captions, index), used, put_in)
             if swap is not None:
                 used.add(swap.found.entry.key)
                 put_in.add(swap.targets[0].key)
@@ -152,14 +153,15 @@ class RuleGenerator:
     def _choose(
         self,
         source: Source,
-        swaps: list[_Swap],
+        swaps: Sequence[_Swap],
         used: set[tuple[str, str, str]],
         put_in: set[tuple[str, str, str]],
     ) -> _Swap | None:
         if not swaps:
             return None
         chooser = self._random(source, "swap")
-        swaps = [swap for swap in swaps if swap.found.entry.key not in used] or swaps
+        fresh = [swap for swap in swaps if swap.found.entry.key not in used]
+        swaps = fresh or swaps
         # Objects and attributes alike: the rarer kind in captions must not drown.
         kind = chooser.choice(sorted({_change_type(swap.found.entry) for swap in swaps}))
         swap = chooser.choice([one for one in swaps if _change_type(one.found.entry) == kind])
@@ -185,18 +187,25 @@ def folded_text(word: str) -> str:
     return word.casefold()
 
 
-def _swaps(source: Source, lexicon: Lexicon) -> Iterator[_Swap]:
-    tokens = tokens_of(source.caption)
+@functools.lru_cache(maxsize=256)
+def _swaps(captions: tuple[str, ...], index: int) -> tuple[_Swap, ...]:
+    """All exchanges that one of a picture's captions allows."""
+    return tuple(_find_swaps(captions, index, lexicon()))
+
+
+def _find_swaps(captions: tuple[str, ...], index: int, lexicon: Lexicon) -> Iterator[_Swap]:
+    caption = captions[index]
+    tokens = tokens_of(caption)
     words = [token.folded for token in tokens]
     if _UNSURE.intersection(words) or any(word.endswith("n't") for word in words):
         return
     found = find(tokens, lexicon)
-    others = [find(tokens_of(caption), lexicon) for caption in source.captions]
-    said = [" " + " ".join(folded(caption)) + " " for caption in source.captions]
+    others = [find(tokens_of(text), lexicon) for text in captions]
+    said = [" " + " ".join(folded(text)) + " " for text in captions]
     for one in found:
         if one.entry.category == "nouns" or one.entry.flag == "member":
             continue
-        if not _stands_alone(one, found, tokens, source.caption):
+        if not _stands_alone(one, found, tokens, caption):
             continue
         number = one.form.number if one.form.number != "both" else _number_before(one, words)
         if not number or not _counted_as(number, one, words):
@@ -216,12 +225,12 @@ def _swaps(source: Source, lexicon: Lexicon) -> Iterator[_Swap]:
         support = sum(_speaks(one.entry, text) for text in said)
         kind = _change_type(one.entry)
         sure = kind == "attribute" and one.entry.category != "numbers"
-        if len(source.captions) >= WITNESSES and support < (1 if sure else 2):
+        if len(captions) >= WITNESSES and support < (1 if sure else 2):
             continue
         if kind == "object":
             questions = _object_questions(one, group, tokens, words, found, others, lexicon)
         else:
-            questions = _attribute_questions(one, group, words, found, source, lexicon)
+            questions = _attribute_questions(one, group, words, found, others)
         if questions:
             yield _Swap(one, targets, number, tuple(questions))
 
@@ -242,18 +251,15 @@ def _may_stand_for(entry: Entry, original: Entry, number: str) -> bool:
 
 def _speaks(entry: Entry, text: str) -> bool:
     """Whether a folded text says the entry or gives it away."""
-    return any(f" {' '.join(folded(form.text))} " in text for form in entry.forms) or any(
-        f" {hint} " in text for hint in entry.hints
-    )
+    return any(f" {term} " in text for term in entry.terms)
 
 
 def _times(entry: Entry, words: Sequence[str]) -> int:
     """How often a caption speaks of an entry; twice, and one exchange would contradict itself."""
     text = f" {' '.join(words)} "
-    terms = {" ".join(folded(form.text)) for form in entry.forms} | set(entry.hints)
     covered: set[int] = set()
     times = 0
-    for term in sorted(terms, key=len, reverse=True):
+    for term in sorted(entry.terms, key=len, reverse=True):
         start = text.find(f" {term} ")
         while start >= 0:
             span = set(range(start + 1, start + 1 + len(term)))
@@ -431,8 +437,7 @@ def _attribute_questions(
     group: Group,
     words: Sequence[str],
     found: Sequence[Found],
-    source: Source,
-    lexicon: Lexicon,
+    others: Sequence[Sequence[Found]],
 ) -> list[str]:
     noun = next(
         (x for x in found if x.first >= one.last and x.entry.category not in LISTED["attribute"]),
@@ -463,17 +468,16 @@ def _attribute_questions(
     if group.name == "numbers":
         if not many or (one.first and words[one.first - 1] in ("of", "top", "the", "level", "for")):
             return []
-    elif _says_otherwise(one, noun, source, lexicon):
+    elif _says_otherwise(one, noun, others):
         return []
     templates = _ATTRIBUTES.get(group.name, _LOOKS)
     be, do = ("are", "do") if many else ("is", "does")
     return [t.format(thing=thing, kind=group.kind, be=be, do=do) for t in templates]
 
 
-def _says_otherwise(one: Found, noun: Found, source: Source, lexicon: Lexicon) -> bool:
+def _says_otherwise(one: Found, noun: Found, others: Sequence[Sequence[Found]]) -> bool:
     """Whether a caption gives the same thing another attribute of the group, or several."""
-    for caption in source.captions:
-        found = find(tokens_of(caption), lexicon)
+    for found in others:
         things = [x for x in found if x.entry.key == noun.entry.key]
         for x in found:
             near = any(0 <= thing.first - x.last <= 2 for thing in things)

@@ -61,6 +61,8 @@ class Entry(NamedTuple):
     answer: str | None
     n_head: int
     """So many of `forms` are the headword's own."""
+    terms: frozenset[str]
+    """Folded forms and hints: whatever a text says of the entry."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -255,16 +257,19 @@ def parse_list(text: str, category: str, name: str) -> tuple[int, list[Group]]:
 def _entry(line: re.Match[str], group: Group) -> Entry:
     head = list(_forms(line["head"], group.category))
     related = [form for part in _split(line["related"]) for form in _forms(part, group.category)]
+    forms = (*head, *related)
+    hints = frozenset(" ".join(folded(hint)) for hint in _split(line["hints"]))
     return Entry(
         category=group.category,
         group=group.name,
         head=head[0].text,
-        forms=(*head, *related),
-        hints=frozenset(" ".join(folded(hint)) for hint in _split(line["hints"])),
+        forms=forms,
+        hints=hints,
         apart=frozenset(_split(line["apart"])),
         flag=line["flag"],
         answer=line["answer"].strip() if line["answer"] else None,
         n_head=len(head),
+        terms=hints | {" ".join(folded(form.text)) for form in forms},
     )
 
 

@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -44,6 +45,7 @@ class FakeEndpoint:
         self.answered = 0
         self.tokens = 0
         self.verdict = "sound"
+        self.refuses: Callable[[str], bool] = lambda prompt: False
         self.active = self.peak = 0
         self.lock = threading.Lock()
         outer = self
@@ -86,7 +88,7 @@ class FakeEndpoint:
             refused = self.refuse_after is not None and self.answered > self.refuse_after
             if fault:
                 self.faults[fault] += 1
-        if refused:
+        if refused or self.refuses(asked):
             return self.send(handler, 401, {"error": {"message": f"bad key {KEY}"}})
         if fault in ("429", "500", "503"):
             return self.send(handler, int(fault), {"error": {"message": f"fault, key {KEY}"}})

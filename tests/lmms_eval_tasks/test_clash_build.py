@@ -247,6 +247,30 @@ def test_a_revoked_key_stops_the_run_and_the_same_command_goes_on(
     assert len(fresh.prompts) + done >= 3 * 2 * N_PICTURES
 
 
+def test_what_is_under_way_when_the_run_stops_is_kept(
+    material: Path, tmp_path: Path, fakes: Any
+) -> None:
+    fake, usual, last_stage = fakes(), FakeEndpoint.reply, threading.Event()
+    first, second = (source.caption for source in sources(read_captions(
+        material / "captions.json"), 0)[:2])  # fmt: skip
+
+    def reply(prompt: str) -> dict[str, Any]:
+        if prompt.startswith("Task: answers"):
+            last_stage.set()
+            time.sleep(0.1)
+        return usual(fake, prompt)
+
+    def refuses(prompt: str) -> bool:
+        return f'"caption": "{second}"' in prompt and last_stage.wait(5)
+
+    fake.reply, fake.refuses = reply, refuses
+    command = (*OPENAI, "--n", "2", "--parallel", "2", "--timeout", "9")
+    with pytest.raises(ValueError, match="1 finished captions are kept"):
+        build.run(arguments(material, tmp_path / "out", *command))
+    rows = (tmp_path / "out.work" / "samples.jsonl").read_text()
+    assert f'"original_caption": "{first}"' in rows
+
+
 @pytest.mark.parametrize("generator", ["openai", "harness:openai"])
 def test_the_key_is_neither_logged_nor_written(
     material: Path, tmp_path: Path, fakes: Any, capfd: pytest.CaptureFixture[str], generator: str
