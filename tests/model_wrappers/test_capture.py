@@ -99,6 +99,16 @@ def test_a_chain_of_thought_without_a_verdict_has_no_score(reader: Reader) -> No
         assert reader.score(capture_of(reader, [text]), COT, text, 0) is None
 
 
+def test_reasoning_that_is_stripped_does_not_hide_a_verdict(reader: Reader) -> None:
+    said = "So the verdict is:"
+    pieces = [said, " Yes", ". ", "<thin", "k>", said, " No", "</thin", "k>"]
+    capture = capture_of(reader, pieces)
+    answer = reader.text(capture.ids)
+    assert answer == "".join(pieces)
+    step = reader.step(capture, COT, answer)
+    assert reader.tokenizer.decode([capture.ids[step]]) == " Yes"
+
+
 def test_an_answer_that_the_backend_stripped_is_still_found(reader: Reader) -> None:
     text = " \n So the verdict is: No."
     capture = capture_of(reader, [text])
