@@ -1,10 +1,23 @@
-# `make demo` and `make test` are all a fresh machine needs: Python 3.11 and make.
+# `make demo` and `make test` are all that a fresh machine needs: Python 3.11 and make.
+#
+# The targets that rebuild the papers' tables take
+#   MODEL=verdict MODEL_ARGS=backend=llava_hf,pretrained=...   what to run (default: the embedded one)
+#   OUT=runs  NAME=llava  LIMIT=8  PROFILE=t4|a100             where, and how much
+# A finished evaluation is not run again; an interrupted one goes on from its cache. Data, model,
+# arguments and limit are part of its name, so a change of any of them is a new evaluation.
+SHELL := /bin/bash
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 OUT ?= runs
+MODEL ?= mismatch_detector
+MODEL_ARGS ?=
+NAME ?= $(MODEL)
+LIMIT ?=
+PROFILE ?= t4
+ORG ?=
 
-export HF_HUB_OFFLINE ?= 1
+export HF_HUB_OFFLINE ?= 0
 export TOKENIZERS_PARALLELISM ?= false
 ifdef PRAGCLASH_SHARED
 export PRAGCLASH_SHARED
@@ -12,8 +25,21 @@ else ifneq ($(wildcard ../shared),)
 export PRAGCLASH_SHARED := $(abspath ../shared)
 endif
 
+comma := ,
+define newline
+
+
+endef
+
+# $(call evaluate,TASKS,MODEL,MODEL_ARGS,NAME): one evaluation, unless it is finished already.
+define evaluate
+	@$(BIN)/python -m pragclash.evaluate_once --out "$(OUT)/$(4)" --tasks "$(1)" --model "$(2)" \
+	  $(if $(3),--model_args "$(3)") $(if $(LIMIT),--limit $(LIMIT))
+endef
+
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all lint clean
+.PHONY: help install demo clash-demo test test-all lint clean table1 table3 table4 clash-mc \
+  clash-open clash-categories paper-pragmatch clash-finetune-table report submit
 
 help: ## say what the targets do
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -30,19 +56,70 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 install: $(VENV)/.installed ## virtual environment with the tested set of packages
 
 demo: $(VENV)/.installed ## PragMatch on the sample with the embedded model, no GPU
-	$(BIN)/lmms_eval --tasks pragmatch_pm --output_path $(OUT)/demo --log_samples
+	HF_HUB_OFFLINE=1 $(BIN)/lmms_eval --tasks pragmatch_pm --output_path $(OUT)/demo --log_samples
 	@echo "How to read it: accuracy counts captions one by one; pair_acc asks that the sarcastic"
 	@echo "and the mismatched caption of one picture are both right (chance 0.25). A model that"
 	@echo "only notices mismatch calls both sarcastic: acc_p high, acc_m low, pair_acc near 0."
+	@$(BIN)/pragclash report --runs $(OUT)/demo --out $(OUT)/demo/report.html --force
+
+clash-demo: $(VENV)/.installed ## CLASH on the sample with the embedded model, no GPU
+	HF_HUB_OFFLINE=1 $(BIN)/lmms_eval --tasks clash --output_path $(OUT)/clash-demo --log_samples
+	@for table in clash-mc clash-open clash-categories; do \
+	  $(BIN)/pragclash tables $$table --runs $(OUT)/clash-demo || exit 1; done
+
+table1: $(VENV)/.installed ## PragMatch, main results of MODEL
+	$(call evaluate,pragmatch_table1,$(MODEL),$(MODEL_ARGS),$(NAME))
+	@$(BIN)/pragclash tables table1 --runs $(OUT)/$(NAME)
+
+table3: $(VENV)/.installed ## PragMatch, cue edits, of MODEL
+	$(call evaluate,pragmatch_table3,$(MODEL),$(MODEL_ARGS),$(NAME))
+	@$(BIN)/pragclash tables table3 --runs $(OUT)/$(NAME)
+
+table4: $(VENV)/.installed ## PragMatch, with and without the picture, of MODEL
+	$(call evaluate,pragmatch_table4,$(MODEL),$(MODEL_ARGS),$(NAME))
+	@$(BIN)/pragclash tables table4 --runs $(OUT)/$(NAME)
+
+clash-mc: $(VENV)/.installed ## CLASH, multiple choice, of MODEL
+	$(call evaluate,clash_mc$(comma)clash_mc_original,$(MODEL),$(MODEL_ARGS),$(NAME))
+	@$(BIN)/pragclash tables clash-mc --runs $(OUT)/$(NAME)
+
+clash-open: $(VENV)/.installed ## CLASH, open questions, of MODEL
+	$(call evaluate,clash_open$(comma)clash_open_original,$(MODEL),$(MODEL_ARGS),$(NAME))
+	@$(BIN)/pragclash tables clash-open --runs $(OUT)/$(NAME)
+
+clash-categories: $(VENV)/.installed ## CLASH by category, of MODEL
+	$(call evaluate,clash_mc,$(MODEL),$(MODEL_ARGS),$(NAME))
+	@$(BIN)/pragclash tables clash-categories --runs $(OUT)/$(NAME)
+
+# The four models of the PragMatch paper, both prompts: backend and id of each.
+PAPER_TABLES := pragmatch_table1,pragmatch_table3,pragmatch_table4
+PAPER_llava := backend=llava_hf,pretrained=llava-hf/llava-v1.6-mistral-7b-hf,profile=$(PROFILE)
+PAPER_internvl := backend=internvl_hf,pretrained=OpenGVLab/InternVL2_5-8B-hf,profile=$(PROFILE)
+PAPER_qwen := backend=qwen2_5_vl,pretrained=Qwen/Qwen2.5-VL-7B-Instruct,profile=$(PROFILE)
+PAPER_idefics2 := backend=idefics2,pretrained=HuggingFaceM4/idefics2-8b,profile=$(PROFILE)
+
+paper-pragmatch: $(VENV)/.installed ## the PragMatch paper's tables: four models, both prompts
+	$(foreach m,llava internvl qwen idefics2,\
+	  $(call evaluate,$(PAPER_TABLES),verdict,$(PAPER_$(m)),$(m))$(newline))
+	@for table in table1 table3 table4; do $(BIN)/pragclash tables $$table --runs \
+	  $(OUT)/llava $(OUT)/internvl $(OUT)/qwen $(OUT)/idefics2 || exit 1; done
+
+report: $(VENV)/.installed ## one page about all runs under OUT
+	$(BIN)/pragclash report --runs $(OUT) --out $(OUT)/report.html --force
+
+submit: $(VENV)/.installed ## files for leaderboards from the runs of NAME (ORG=your organisation)
+	$(BIN)/pragclash export --runs $(OUT)/$(NAME) --format eee --out $(OUT)/submission \
+	  $(if $(ORG),--organization "$(ORG)")
 
 test: $(VENV)/.installed ## the fast tests
-	$(BIN)/python -m pytest -m "not slow"
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -m "not slow"
 
 test-all: $(VENV)/.installed ## every test, as CI runs them
-	$(BIN)/python -m pytest
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
 
 lint: $(VENV)/.installed ## style and types
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 clean: ## remove the virtual environment and build products
 	rm -rf $(VENV) build dist *.egg-info
+

@@ -207,11 +207,10 @@ def _watched(evaluate_single: Callable[..., Any], outcome: Outcome) -> Callable[
     def wrapper(args: argparse.Namespace) -> Any:
         try:
             check_arguments(args)
+            return evaluate_single(args)
         except UsageError as error:
             outcome.fail(str(error), 2)
             return None, None
-        try:
-            return evaluate_single(args)
         except Exception as error:
             outcome.fail(f"the evaluation failed: {type(error).__name__}: {error}")
             raise
@@ -232,14 +231,15 @@ def check_arguments(args: argparse.Namespace) -> None:
 
     if args.tasks is None:
         raise UsageError("name what to run with --tasks, e.g. --tasks pragmatch_pm")
-    if args.tasks.startswith("list") or Path(args.tasks).is_dir():
+    if args.tasks.startswith("list") or os.path.isdir(args.tasks):
         return
     manager = TaskManager(args.verbosity, include_path=args.include_path, model_name=args.model)
     wanted = args.tasks.split(",")
     found = manager.match_tasks(wanted)
     unknown = [name for name in wanted if name not in found and "*" not in name]
-    unknown = [name for name in unknown if not Path(name).is_file()]
-    if unknown or not (found or any(Path(name).is_file() for name in wanted)):
+    # os.path, not pathlib: a list of many names is too long for a path, and no error here.
+    unknown = [name for name in unknown if not os.path.isfile(name)]
+    if unknown or not (found or any(map(os.path.isfile, wanted))):
         raise UsageError(_unknown("task", unknown or wanted, manager.all_tasks))
     if args.limit is not None and 0 < args.limit < 1 and len(found) > 1:
         raise UsageError(

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,15 @@ from lmms_eval_tasks.folder import write_folder
 from postprocess import metrics
 from postprocess.groups import Answer
 from pragclash.cache import benchmarks_of, portions
-from pragclash.launcher import TaskAnswers, faults_of, with_default_model
+from pragclash.launcher import (
+    Outcome,
+    TaskAnswers,
+    UsageError,
+    _watched,
+    check_arguments,
+    faults_of,
+    with_default_model,
+)
 
 FAILED = "[LMMS_EVAL_REQUEST_FAILED after 3 retries] timeout"
 
@@ -366,6 +375,23 @@ def test_the_default_model_is_named_only_where_none_is():
     assert with_default_model(["tasks", "list"]) == ["tasks", "list"]
     assert with_default_model(["--tasks", "t"])[:2] == ["--model", "mismatch_detector"]
     assert with_default_model(["eval", "--tasks", "t"])[1:3] == ["--model", "mismatch_detector"]
+
+
+def test_a_long_list_of_tasks_is_no_path():
+    names = ",".join(f"pragmatch_{i}" for i in range(400))
+    with pytest.raises(UsageError, match="unknown task"):
+        check_arguments(Namespace(tasks=names, verbosity="ERROR", include_path=None, model="dummy"))
+
+
+def test_a_fault_of_the_checks_themselves_is_a_failed_run(monkeypatch):
+    def broken(_: Namespace) -> None:
+        raise OSError("no disk")
+
+    monkeypatch.setattr("pragclash.launcher.check_arguments", broken)
+    outcome = Outcome()
+    with pytest.raises(OSError, match="no disk"):
+        _watched(lambda args: None, outcome)(Namespace())
+    assert outcome.status == 1
 
 
 def test_names_of_other_benchmarks_are_not_ours():
