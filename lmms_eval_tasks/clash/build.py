@@ -8,6 +8,7 @@ the same command is given again, and ends in the same dataset folder whatever we
 from __future__ import annotations
 
 import argparse
+import errno
 import hashlib
 import json
 import sys
@@ -32,6 +33,7 @@ PER_PICTURE = 3
 SHOWN = 10
 
 _DEFAULTS = Limits()
+_FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
 class Settings(NamedTuple):
@@ -146,7 +148,14 @@ def run(args: argparse.Namespace) -> int:
             args.generator, args.model, args.seed, args.n, args.per_picture, args.llm_checks
         )
         work = args.work or out.with_name(f"{out.name}.work")
-        report = build(args.captions, args.images, out, work, settings, limits_of(args))
+        try:
+            report = build(args.captions, args.images, out, work, settings, limits_of(args))
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            raise Stopped(
+                f"{work}: {error.strerror}; what is finished is kept, the same command goes on"
+            ) from error
     if args.json:
         print(json.dumps(report, indent=2, ensure_ascii=False))
     else:

@@ -300,7 +300,7 @@ def test_a_full_disk_keeps_what_is_finished(
         put(self, key, value)
 
     monkeypatch.setattr(Journal, "put", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(ValueError, match=r"No space left on device; what is finished is kept"):
         build.run(arguments(material, tmp_path / "out", *OPENAI))
     assert not (tmp_path / "out").exists()
     monkeypatch.setattr(Journal, "put", put)
