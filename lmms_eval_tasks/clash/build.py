@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="VOTES",
         help="make a test set: of the dataset folder --from, the samples that people accepted "
-        "(JSON lines of `pragclash annotate`)",
+        "(votes.jsonl, as `pragclash agreement` writes it)",
     )
     parser.add_argument("--from", type=Path, dest="source", metavar="DIR", help="see --accepted")
     parser.add_argument("--images", type=Path, metavar="DIR", help="the pictures of --captions")
