@@ -40,6 +40,15 @@ DATA: dict[str, Command] = {
         "lmms_eval_tasks.clash.build_release",
         "CLASH from your copies of the release and of COCO train2017",
     ),
+    "clash-build": Command(
+        "lmms_eval_tasks.clash.build", "CLASH samples out of any pictures with captions"
+    ),
+    "clash-qc": Command(
+        "lmms_eval_tasks.clash.check", "check CLASH samples by rules, or by a model too"
+    ),
+    "clash-categories": Command(
+        "lmms_eval_tasks.clash.categories", "categories of CLASH samples; --derive"
+    ),
 }
 """What `pragclash data ...` builds."""
 
@@ -100,7 +109,7 @@ def _overview(prog: str, commands: dict[str, Command]) -> str:
     shown = dict(commands)
     if prog == "pragclash":
         lines = ["pragclash: paired scoring for PragMatch and CLASH", "", *lines]
-        shown = {"data": Command("", f"build data: {', '.join(DATA) or 'nothing yet'}"), **shown}
+        shown = {"data": Command("", f"build data: {', '.join(DATA)}"), **shown}
     width = max(map(len, shown), default=0)
     lines += [f"  {name:<{width}}  {command.help}" for name, command in shown.items()]
     lines += ["", f"`{prog} COMMAND --help` explains a command."]

@@ -27,7 +27,7 @@ from lmms_eval_tasks.clash.generate_rules import RuleGenerator
 from lmms_eval_tasks.clash.quality_llm import examine
 from lmms_eval_tasks.clash.votes import keep_accepted
 from lmms_eval_tasks.folder import picture_fault, write_folder
-from lmms_eval_tasks.pragmatch.journal import Journal
+from lmms_eval_tasks.journal import Journal
 
 PER_PICTURE = 3
 SHOWN = 10

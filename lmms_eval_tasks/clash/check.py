@@ -20,7 +20,7 @@ from lmms_eval_tasks.clash.build import Stopped, add_limits, limits_of, spent_be
 from lmms_eval_tasks.clash.endpoint import Asker, Budget, EndpointError, Limits, endpoint_of
 from lmms_eval_tasks.clash.quality import Examined, Verdict
 from lmms_eval_tasks.clash.sample_files import Read, read_rows
-from lmms_eval_tasks.pragmatch.journal import Journal
+from lmms_eval_tasks.journal import Journal
 
 READABLE = "readable"
 """Name of the check that a sample can be read at all."""

@@ -21,10 +21,10 @@ import numpy as np
 
 from lmms_eval_tasks import folder
 from lmms_eval_tasks.current import current_folder, data_home
+from lmms_eval_tasks.journal import Journal
 from lmms_eval_tasks.pragmatch import audit, cues, donors, literal, mmsd, picture_text
 from lmms_eval_tasks.pragmatch.card import card
 from lmms_eval_tasks.pragmatch.families import CUES
-from lmms_eval_tasks.pragmatch.journal import Journal
 from lmms_eval_tasks.pragmatch.normalise import normalise
 
 BUILD_VERSION = 1

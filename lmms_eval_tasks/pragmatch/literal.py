@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lmms_eval_tasks.folder import Fault, check_id, check_text
-from lmms_eval_tasks.pragmatch.journal import Journal
+from lmms_eval_tasks.journal import Journal
 from lmms_eval_tasks.pragmatch.mmsd import SourceError, read_json, sha256
 from postprocess.records import is_failed, split_response
 
