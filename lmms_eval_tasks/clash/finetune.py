@@ -10,9 +10,9 @@ The paper gives one epoch, equal probability, bfloat16 with gradient checkpointi
 it does not give is ours: the help of each option says why.
 
 OUT holds adapter_config.json and adapter_model.safetensors (peft's own format), README.md (the
-model card), log.jsonl (a line a step: step, draws, epoch, loss, learning_rate, grad_norm, seconds;
-`pandas.read_json(path, lines=True).plot("step", "loss")` plots it), training.json (settings, counts,
-versions), checkpoints/, and with --merge merged/, the whole model.
+model card), log.jsonl (a line a step: step, steps, draws, epoch, loss, learning_rate, grad_norm,
+seconds; `pandas.read_json(path, lines=True).plot("step", "loss")` plots it), training.json
+(settings, counts, versions), checkpoints/, and with --merge merged/, the whole model.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from lmms_eval_tasks.clash.finetune_data import (
     CONFLICT_TARGET,
     Collator,
     Examples,
-    Kept,
     HeldOut,
+    Kept,
     draws,
-    keep,
     held_out_pictures,
+    keep,
 )
 from lmms_eval_tasks.clash.prompts import Instruction, instruction
 from lmms_eval_tasks.folder import Folder, FolderError, load_folder
@@ -107,7 +107,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dropout",
         type=_share,
         default=0.05,
-        help="LoRA dropout (default 0.05: a little, since one reply is the target of half the draws)",
+        help="LoRA dropout (default 0.05: a little, as one reply is the target of half the draws)",
     )
     add(
         "--target-modules",
@@ -158,8 +158,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--gradient-checkpointing",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="compute activations again in the backward pass: less memory, some 30%% more time, the "
-        "same result (default: yes, as in the paper)",
+        help="compute activations again in the backward pass: less memory, some 30%% more time, "
+        "the same result (default: yes, as in the paper)",
     )
     add("--workers", type=_count, default=0, help="processes that prepare batches (default 0)")
     add("--merge", action="store_true", help="also write base and adapter as one model, OUT/merged")
@@ -209,20 +209,21 @@ def finetune(args: argparse.Namespace, callbacks: Sequence[Any] = ()) -> dict[st
         What `training.json` holds.
 
     Raises:
-        FinetuneError: Arguments, data and the folder do not go together.
+        FinetuneError: Arguments, data and the folder do not go together, or there are several
+            processes.
         FolderError: A dataset folder cannot be used.
         TrainingError: The training cannot start or go on.
     """
     out: Path = args.out
+    if os.environ.get("WORLD_SIZE", "1") != "1":
+        raise FinetuneError("runs in one process on one GPU: start it without a launcher")
     stored = check_out(out, resume=args.resume, force=args.force)
     folder, tested, head = read_data(args.data, args.test_data)
-    keep(folder, tested, head.text)  # no rows left: said before anything slow is imported
-
+    _quiet_libraries()
     from transformers import AutoProcessor
 
     from lmms_eval_tasks.clash import finetune_train as training
 
-    _quiet_libraries()
     settings = settings_of(args)
     processor = AutoProcessor.from_pretrained(args.model)
     _check_processor(processor, args.model)
@@ -270,8 +271,6 @@ def finetune(args: argparse.Namespace, callbacks: Sequence[Any] = ()) -> dict[st
         callbacks=callbacks,
     )
     record |= {"status": "finished", "result": result}
-    if os.environ.get("RANK", "0") != "0":
-        return record
     del model, base
     if args.merge:
         fresh = AutoProcessor.from_pretrained(args.model)
@@ -407,8 +406,7 @@ def explain(error: BaseException, args: argparse.Namespace) -> str | None:
         else:
             advice = "--load-4bit"
         return f"out of memory: set {advice} (steps stay as large) and start anew with --force"
-    expected = type(error).__name__ in ("FinetuneError", "FolderError", "TrainingError")
-    return text if expected or isinstance(error, OSError | ValueError) else None
+    return text if isinstance(error, OSError | ValueError) else None
 
 
 def summary_of(record: Mapping[str, Any], out: Path) -> dict[str, Any]:
@@ -497,7 +495,8 @@ def _write_json(path: Path, value: Any) -> None:
 
 def _quiet_libraries() -> None:
     """Keep hints that concern no user of this command out of its output."""
-    logging.getLogger("transformers").setLevel(logging.ERROR)
+    for name in ("transformers", "bitsandbytes"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def _number(kind: Callable[[str], Any], fits: Callable[[Any], bool], what: str) -> Callable:

@@ -8,6 +8,7 @@ answer is learnt. A picture of the test set must never get in.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -277,5 +278,6 @@ def append_answers(
     return out
 
 
+@functools.lru_cache(maxsize=100_000)
 def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()

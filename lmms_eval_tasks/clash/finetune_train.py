@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import shutil
 import time
@@ -47,7 +46,7 @@ PROFILES: dict[str, dict[str, Any]] = {
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 
 
-class TrainingError(RuntimeError):
+class TrainingError(ValueError):
     """Training cannot go on; the message says what to set."""
 
 
@@ -99,7 +98,7 @@ def load_base(model: str, settings: Settings) -> Any:
             bnb_4bit_compute_dtype=options["dtype"],
         )
     if torch.cuda.is_available() and settings.profile != "cpu":
-        options["device_map"] = {"": int(os.environ.get("LOCAL_RANK", "0"))}
+        options["device_map"] = {"": 0}
     base = AutoModelForImageTextToText.from_pretrained(model, **options)
     base.requires_grad_(False)
     base.config.use_cache = False
@@ -190,26 +189,25 @@ class Journal(TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Drop the lines of steps that are about to be repeated."""
         self.started = time.monotonic()
-        if state.is_world_process_zero:
-            lines = [line for line in read_log(self.out) if line["step"] <= state.global_step]
-            text = "".join(json.dumps(line) + "\n" for line in lines)
-            (self.out / LOG).write_text(text, encoding="utf-8")
-            self.bar = tqdm(
-                total=state.max_steps,
-                initial=state.global_step,
-                desc="finetune",
-                unit="step",
-                disable=self.quiet,
-            )
+        lines = [line for line in read_log(self.out) if line["step"] <= state.global_step]
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (self.out / LOG).write_text(text, encoding="utf-8")
+        self.bar = tqdm(
+            total=state.max_steps,
+            initial=state.global_step,
+            desc="finetune",
+            unit="step",
+            disable=self.quiet,
+        )
 
     def on_log(
         self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **_: Any
     ) -> None:
         """One line a step."""
-        if not logs or "loss" not in logs or not state.is_world_process_zero:
+        if not logs or "loss" not in logs:
             return
-        draws = state.global_step * args.train_batch_size * args.gradient_accumulation_steps
-        draws = min(draws * args.world_size, self.rows * self.settings.epochs)
+        draws = state.global_step * self.settings.batch_size * self.settings.accumulate
+        draws = min(draws, self.rows * self.settings.epochs)
         line = {
             "step": state.global_step,
             "steps": state.max_steps,
@@ -231,17 +229,15 @@ class Journal(TrainerCallback):
             return
         with (self.out / LOG).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
-        if self.bar is not None:
-            self.bar.update(state.global_step - self.bar.n)
-            self.bar.set_postfix_str(f"loss {logs['loss']:.4f}")
+        self.bar.update(state.global_step - self.bar.n)
+        self.bar.set_postfix_str(f"loss {logs['loss']:.4f}")
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Seal the checkpoint that has just been written."""
-        if state.is_world_process_zero:
-            seal(Path(args.output_dir) / f"checkpoint-{state.global_step}")
+        seal(Path(args.output_dir) / f"checkpoint-{state.global_step}")
 
-    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Close the bar."""
+    def close(self) -> None:
+        """End the bar's line, however the run ended."""
         if self.bar is not None:
             self.bar.close()
 
@@ -317,6 +313,9 @@ def train(
         disable_tqdm=True,
         report_to=[],
     )
+    if cuda:
+        # The Trainer would spread a batch over all GPUs that it sees.
+        arguments._n_gpu = 1
     journal = Journal(out, settings, rows, quiet)
     trainer = OrderedTrainer(
         model=model,
@@ -327,11 +326,13 @@ def train(
     )
     trainer.remove_callback(PrinterCallback)
     trainer.remove_callback(ProgressCallback)
-    trainer.train(resume_from_checkpoint=str(last) if last else None)
+    try:
+        trainer.train(resume_from_checkpoint=str(last) if last else None)
+    finally:
+        journal.close()
     if journal.fault:
         raise TrainingError(journal.fault)
-    if trainer.is_world_process_zero():
-        write_adapter(model, out)
+    write_adapter(model, out)
     losses = [line["loss"] for line in read_log(out)]
     return {
         "steps": trainer.state.global_step,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import itertools
 import random
 from collections import Counter
 from pathlib import Path
@@ -22,10 +23,10 @@ from lmms_eval_tasks.clash.finetune_data import (
     HeldOut,
     answer_tokens,
     draws,
+    held_out_pictures,
     keep,
     prompt_of,
     target_of,
-    held_out_pictures,
 )
 from lmms_eval_tasks.clash.prompts import INSTRUCTIONS
 from lmms_eval_tasks.folder import load_folder
@@ -70,7 +71,7 @@ def test_either_caption_is_as_likely_wherever_a_draw_stands(seed):
     assert abs(Counter(kinds)["conflicting"] - 5000) < 250
     assert abs(Counter(kinds[:2500])["conflicting"] - 1250) < 125
     # Neighbours have nothing to do with each other.
-    same = sum(a == b for a, b in zip(kinds, kinds[1:], strict=False))
+    same = sum(a == b for a, b in itertools.pairwise(kinds))
     assert abs(same - 5000) < 250
 
 
