@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import gc
+import json
 import math
+import os
 import random
+import re
+import subprocess
+import sys
 import weakref
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -465,3 +471,50 @@ def test_what_a_run_took_stands_in_one_line(
         "3 text_only; 3 picture prefills for 3 pictures; 0 failed" in line
         for line in lines
     )
+
+
+def evaluated(folder: Any, out: Path, *, processes: int = 1) -> tuple[dict[Any, Any], str]:
+    """Three tasks of the sample by the command line: records by task and sample, and the log."""
+    arguments = [
+        "-m", "pragclash.launcher", "--model", "verdict",
+        "--model_args", f"backend=llava_hf,pretrained={folder},device=cpu,device_map=cpu",
+        "--tasks", "pragmatch_pml,pragmatch_pm,pragmatch_pm_text_only",
+        "--output_path", str(out), "--log_samples",
+    ]  # fmt: skip
+    launcher = [sys.executable]
+    if processes > 1:
+        launcher += ["-m", "torch.distributed.run", "--nproc_per_node", str(processes)]
+        launcher += ["--master_port", "29561"]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    environment.pop("PRAGCLASH_DATA", None)
+    run = subprocess.run(
+        [*launcher, *arguments], capture_output=True, text=True, env=environment, check=False
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    records = {}
+    for path in out.rglob("*_samples_*.jsonl"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            record = json.loads(line)["accuracy"]
+            records[record["task"], record["sample_id"]] = record
+    (results,) = out.rglob("*_results.json")
+    notes = json.loads(results.read_text(encoding="utf-8"))["config"]["pragclash"]
+    assert notes["dtype"] == "float32"
+    return records, run.stdout
+
+
+@pytest.mark.slow
+def test_the_command_line_and_two_processes_give_one_result(
+    tiny_models: TinyModels, tmp_path: Path
+) -> None:
+    folder = tiny_models("llava_hf")
+    one, log = evaluated(folder, tmp_path / "one")
+    pictures = len({record["image_id"] for record in one.values()})
+    assert f"{pictures} picture prefills for {pictures} pictures; 0 failed" in log
+    for metric in ("auroc", "pair_ranking"):
+        assert re.search(rf"\|{metric} +\|↑ +\| *[\d.]+\|", log)
+    two, log = evaluated(folder, tmp_path / "two", processes=2)
+    assert set(re.findall(r"verdict rank (\d) of 2", log)) == {"0", "1"}
+    assert two.keys() == one.keys()
+    for key, record in one.items():
+        assert two[key]["response"] == record["response"]
+        assert two[key]["s"] == pytest.approx(record["s"], abs=1e-4)
