@@ -26,9 +26,9 @@ from lmms_eval_tasks.current import current_folder
 from lmms_eval_tasks.folder import Folder
 from lmms_eval_tasks.pragmatch.caption_only import CaptionOnly, Features, format_features
 from model_wrappers import encoders
+from model_wrappers.weights import MINILM_NAME
 from postprocess.records import attach_response, failure_text
 
-EMBEDDED_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 """The frozen encoder used where none is named."""
 
 _MAX_TOKENS = 256
@@ -51,7 +51,7 @@ def text_encoder(path: str | None = None) -> tuple[str, Features]:
         UnknownEncoderError: The folder is missing, or holds neither.
     """
     if path is None:
-        return EMBEDDED_ENCODER, encoders.embed
+        return MINILM_NAME, encoders.embed
     folder = Path(path).expanduser()
     if not (folder / "config.json").is_file() and not (folder / "modules.json").is_file():
         raise UnknownEncoderError(
@@ -138,6 +138,11 @@ class _CaptionBaseline(lmms):
 
     model_id = ""
     kind = ""
+    encoders_used: tuple[str, ...] = ()
+
+    def run_notes(self) -> dict[str, Any]:
+        """What stands in the results beside the figures."""
+        return {"encoders": list(self.encoders_used)}
 
     def __init__(
         self, batch_size: int | str = 1, device: str | None = None, **unknown: Any
@@ -229,6 +234,7 @@ class CaptionBert(_CaptionBaseline):
         """
         super().__init__(**arguments)
         self.encoder_name, self._encode = text_encoder(encoder)
+        self.encoders_used = (self.encoder_name,)
         logger.info(
             f"caption_bert: a baseline that never sees a picture. Encoder {self.encoder_name}, "
             "frozen; trained with labels on the clean captions of the dataset's other folds."

@@ -59,6 +59,12 @@ class EmbeddedModel(lmms):
     """Base of the embedded models, simple form; the chat form sets `is_simple = False`."""
 
     model_id = ""
+    encoders_used: tuple[str, ...] = ()
+    """Encoders that the answers rest on; data selected with one of them favours or harms it."""
+
+    def run_notes(self) -> dict[str, Any]:
+        """What stands in the results beside the figures."""
+        return {"encoders": list(self.encoders_used)}
 
     def __init__(
         self, batch_size: int | str = 1, device: str | None = None, **unknown: Any

@@ -26,6 +26,7 @@ from tqdm import tqdm
 from model_wrappers.calibration import load_calibration, score
 from model_wrappers.embedded import EmbeddedModel, Reading
 from model_wrappers.encoders import PictureClasses
+from model_wrappers.weights import EFFICIENTNET_NAME, MINILM_NAME
 from postprocess.records import attach_response, failure_text
 
 SOURCE = "similarity"
@@ -65,6 +66,7 @@ class MismatchDetector(EmbeddedModel):
 
     model_id = "mismatch_detector"
     is_simple = True
+    encoders_used = (MINILM_NAME, EFFICIENTNET_NAME)
 
     def __init__(self, **arguments: Any) -> None:
         """See `EmbeddedModel`; says once what it is."""

@@ -32,7 +32,7 @@ from transformers import StoppingCriteria, StoppingCriteriaList
 from model_wrappers import capture
 from model_wrappers.embedded import EmbeddedModel
 from model_wrappers.encoders import PictureClasses, one_thread
-from model_wrappers.weights import SMOLLM, MissingWeightsError, locate
+from model_wrappers.weights import EFFICIENTNET_NAME, SMOLLM, MissingWeightsError, locate
 from postprocess.records import attach_response, failure_text
 
 CHAIN_BATCH = 8
@@ -210,6 +210,7 @@ class Socratic(EmbeddedModel):
 
     model_id = "socratic"
     is_simple = True
+    encoders_used = (EFFICIENTNET_NAME,)
 
     def __init__(self, **arguments: Any) -> None:
         """See `EmbeddedModel`; says once what it is.

@@ -10,6 +10,10 @@ import importlib.util
 from pathlib import Path
 from typing import NamedTuple
 
+MINILM_NAME = "sentence-transformers/all-MiniLM-L6-v2"
+EFFICIENTNET_NAME = "EfficientNet-Lite0 (ImageNet)"
+"""Names of the embedded encoders, as a dataset's manifest lists those it was selected with."""
+
 
 class MissingWeightsError(RuntimeError):
     """A package that carries weights is not installed, or its file is gone."""

@@ -55,9 +55,10 @@ def build(name: str, runs: Runs, options: Options = DEFAULT) -> Table:
         if task in tasks and (name != "human" or run.model in HUMANS)
     ]
     identities = identities_of(used, options.mix)
+    selected = _mark_selection(used, identities.marks)
     builder = Builder(runs.runs, options, identities.marks, tasks)
     table = maker(builder)
-    notes = [*identities.notes, *table.notes, *_limits(used)]
+    notes = [*identities.notes, *selected, *table.notes, *_limits(used)]
     if options.exclude and not name.startswith("clash"):
         notes.append(
             "second view: answers without a verdict are left out here; the first view counts them "
@@ -79,6 +80,10 @@ def build(name: str, runs: Runs, options: Options = DEFAULT) -> Table:
         runs.problems,
         {"level": options.level, "draws": options.draws, "seed": options.seed},
     )
+
+
+SELECTED = "†"
+"""Mark of rows whose model rests on an encoder that chose the data."""
 
 
 class Identities(NamedTuple):
@@ -135,6 +140,32 @@ def identities_of(used: Sequence[tuple[Run, TaskRun]], mix: bool) -> Identities:
     if mixed_data or mixed_prompts:
         notes.insert(0, "MIXED: rows with different marks are not comparable")
     return Identities(marks, notes)
+
+
+def _mark_selection(
+    used: Sequence[tuple[Run, TaskRun]], marks: dict[tuple[str, str], str]
+) -> list[str]:
+    """Mark the rows of models that rest on an encoder which chose the data; gives the remark.
+
+    M is chosen to be unlike its picture by an encoder; whoever judges with the same encoder looks
+    good or bad by that choice alone.
+    """
+    shared: set[str] = set()
+    for run, task in used:
+        ours = task.results.get("config", {}).get("pragclash", {})
+        benchmark = task.task.partition("_")[0]
+        chosen = ours.get("data", {}).get(benchmark, {}).get("encoders", [])
+        common = set(chosen) & set(ours.get("encoders", []))
+        if common:
+            place = (run.label, task.task)
+            marks[place] = marks.get(place, "") + SELECTED
+            shared |= common
+    if not shared:
+        return []
+    return [
+        f"[{SELECTED}] the data was chosen with an encoder that this model uses "
+        f"({', '.join(sorted(shared))}): its row is better or worse by that choice"
+    ]
 
 
 def wording(record: Mapping[str, Any]) -> str:

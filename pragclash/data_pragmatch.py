@@ -11,9 +11,7 @@ import argparse
 from pathlib import Path
 
 from lmms_eval_tasks.pragmatch import build
-from model_wrappers.weights import EFFICIENTNET, MINILM, find, locate
-
-EFFICIENTNET_NAME = "EfficientNet-Lite0 (ImageNet)"
+from model_wrappers.weights import EFFICIENTNET, EFFICIENTNET_NAME, MINILM, find, locate
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -499,3 +500,15 @@ def judge_flag(row, judge, flag):
             if isinstance(value, dict) and judge in key and flag in value:
                 return bool(value[flag])
     return None
+
+
+@pytest.mark.parametrize(("chosen", "used", "marked"), [("a", "a", True), ("a", "b", False)])
+def test_a_model_that_rests_on_an_encoder_which_chose_the_data_is_marked(chosen, used, marked):
+    notes = {"encoders": [used], "data": {"pragmatch": {"encoders": [chosen]}}}
+    task = SimpleNamespace(task="pragmatch_pml", results={"config": {"pragclash": notes}})
+    marks: dict[tuple[str, str], str] = {}
+    remarks = tables._mark_selection([(SimpleNamespace(label="m"), task)], marks)
+    assert (marks == {("m", "pragmatch_pml"): "†"}) == marked
+    assert bool(remarks) == marked
+    older = SimpleNamespace(task="pragmatch_pml", results={})
+    assert tables._mark_selection([(SimpleNamespace(label="m"), older)], {}) == []
