@@ -32,7 +32,7 @@ from lmms_eval_tasks.clash.endpoint import (
 )
 from lmms_eval_tasks.clash.generate_llm import json_object
 from lmms_eval_tasks.folder import load_folder
-from lmms_eval_tasks.pragmatch.journal import Journal
+from lmms_eval_tasks.journal import Journal
 from tests.lmms_eval_tasks.fake_endpoint import KEY, FakeEndpoint
 
 SUBJECTS = ("dog", "cat", "pizza", "bus", "red car", "two people")
