@@ -90,8 +90,9 @@ class Capture:
 
     ids: tuple[int, ...]
     """The generated tokens, the end token included where the model wrote one."""
-    logps: torch.Tensor
-    """Natural logs, steps x token sets, float32 on the CPU."""
+    logps: torch.Tensor | None
+    """Natural logs, steps x token sets, float32 on the CPU; None where beams, or answers drawn
+    together, leave no token whose distribution is this answer's."""
     finite: bool
     """Whether every logit of every step was finite."""
     finish: str
@@ -146,6 +147,7 @@ class Tap(LogitsProcessor):
         self.first: torch.Tensor | None = None
         self.prompt_length: int | None = None
         self._steps: list[torch.Tensor] = []
+        self._written: torch.Tensor | None = None
 
     @torch.no_grad()
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
@@ -153,6 +155,7 @@ class Tap(LogitsProcessor):
         if self.prompt_length is None:
             self.prompt_length = input_ids.shape[1]
             self.token_sets = [ids.to(scores.device) for ids in self.token_sets]
+        self._written = input_ids[:, self.prompt_length :]
         raw = scores.float()
         total = torch.logsumexp(raw, dim=-1)
         columns = [torch.isfinite(raw).all(dim=-1).float()]
@@ -168,47 +171,83 @@ class Tap(LogitsProcessor):
     ) -> list[Capture]:
         """One capture a row of what `generate` returned.
 
+        Args:
+            output: What `generate` returned: prompt and answer, or the answer alone.
+            end_ids: Tokens that end an answer.
+            repetition_penalty: The setting under which the tokens were chosen.
+
         Raises:
-            RuntimeError: Rows or steps do not correspond to the generated tokens (beams, several
-                sequences a prompt, assisted decoding): nothing can be attributed.
+            RuntimeError: The tokens returned are not those whose distributions were seen.
         """
         sequences = output if isinstance(output, torch.Tensor) else output.sequences
         sequences = sequences.cpu()
-        if not self._steps:
+        if not self._steps or self._written is None:
             raise RuntimeError("generate ran without asking for a single token")
         seen = torch.stack(self._steps).cpu()
         steps, rows = seen.shape[:2]
         start = sequences.shape[1] - steps
-        if sequences.shape[0] != rows or start not in (0, self.prompt_length):
+        written = self._written.cpu()
+        if (
+            sequences.shape[0] != rows
+            or start < 0
+            or not torch.equal(sequences[:, start : start + written.shape[1]], written)
+        ):
             raise RuntimeError(
                 f"{rows} rows and {steps} steps were seen for sequences of shape "
                 f"{tuple(sequences.shape)}: log-probabilities cannot be attributed"
             )
         return [
-            self._row(sequences[row], seen[:, row], start, end_ids, repetition_penalty)
+            _row(
+                sequences[row],
+                start,
+                seen[:, row],
+                end_ids,
+                repetition_penalty,
+                holds_prompt=start == self.prompt_length,
+            )
             for row in range(rows)
         ]
 
-    @staticmethod
-    def _row(
-        sequence: torch.Tensor,
-        seen: torch.Tensor,
-        start: int,
-        end_ids: frozenset[int],
-        repetition_penalty: float,
-    ) -> Capture:
-        ids = sequence[start:].tolist()
-        # After its end token a row of a batch is padded until the last row ends.
-        end = next((step for step, token in enumerate(ids) if token in end_ids), None)
-        length = len(ids) if end is None else end + 1
-        return Capture(
-            ids=tuple(ids[:length]),
-            logps=seen[:length, 1:],
-            finite=bool(seen[:length, 0].all()),
-            finish="length" if end is None else "stop",
-            prompt_ids=tuple(sequence[:start].tolist()),
-            repetition_penalty=repetition_penalty,
-        )
+
+def captures_without_scores(
+    output: Any, prompt_length: int, *, end_ids: frozenset[int], repetition_penalty: float
+) -> list[Capture]:
+    """What can be said of rows whose distributions cannot be told apart.
+
+    Args:
+        output: What `generate` returned.
+        prompt_length: How many tokens of each row are the prompt.
+        end_ids: Tokens that end an answer.
+        repetition_penalty: The setting under which the tokens were chosen.
+    """
+    sequences = output if isinstance(output, torch.Tensor) else output.sequences
+    return [
+        _row(sequence, prompt_length, None, end_ids, repetition_penalty, holds_prompt=True)
+        for sequence in sequences.cpu()
+    ]
+
+
+def _row(
+    sequence: torch.Tensor,
+    start: int,
+    seen: torch.Tensor | None,
+    end_ids: frozenset[int],
+    repetition_penalty: float,
+    *,
+    holds_prompt: bool,
+) -> Capture:
+    ids = sequence[start:].tolist()
+    # After its end token a row of a batch is padded until the last row ends.
+    end = next((step for step, token in enumerate(ids) if token in end_ids), None)
+    length = len(ids) if end is None else end + 1
+    return Capture(
+        ids=tuple(ids[:length]),
+        logps=None if seen is None else seen[:length, 1:],
+        finite=seen is None or bool(seen[:length, 0].all()),
+        finish="length" if end is None else "stop",
+        prompt_ids=tuple(sequence[:start].tolist()) if holds_prompt else (),
+        repetition_penalty=repetition_penalty,
+    )
 
 
 @contextmanager
@@ -216,18 +255,21 @@ def tapped(model: Any, tap: Tap) -> Iterator[None]:
     """Put a tap before all other logits processors of a model's `generate`.
 
     A processor passed to `generate` would come last, after the repetition penalty; the list that
-    the model builds for itself is the only place from which the raw logits are seen.
+    the model builds for itself is the only place from which the raw logits are seen. Some models
+    hand the call on to a part of themselves, so that the tap is put before the parts' as well.
     """
-    original = model._get_logits_processor
+    modules = [m for m in model.modules() if hasattr(m, "_get_logits_processor")]
 
-    def with_tap(*args: Any, **kwargs: Any) -> LogitsProcessorList:
-        return LogitsProcessorList([tap, *original(*args, **kwargs)])
+    def with_tap(original: Callable[..., Any]) -> Callable[..., LogitsProcessorList]:
+        return lambda *args, **kwargs: LogitsProcessorList([tap, *original(*args, **kwargs)])
 
-    model._get_logits_processor = with_tap
+    for module in modules:
+        module._get_logits_processor = with_tap(module._get_logits_processor)
     try:
         yield
     finally:
-        del model._get_logits_processor
+        for module in modules:
+            del module._get_logits_processor
 
 
 def setting(model: Any, kwargs: Mapping[str, Any], name: str, default: Any = None) -> Any:
@@ -323,11 +365,16 @@ class Reader:
             answer: The answer as the backend handed it over.
             column: Where the reading's sets begin among the tap's token sets.
 
+        Returns:
+            The score, or None without a verdict or without log-probabilities.
+
         Raises:
             NotFiniteError: A logit was NaN or infinite.
         """
         if not capture.finite:
             raise NotFiniteError("the model's logits hold NaN or infinity")
+        if capture.logps is None:
+            return None
         step = self.step(capture, reading, answer)
         if step is None:
             return None

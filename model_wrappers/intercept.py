@@ -11,13 +11,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from loguru import logger
 
-from model_wrappers.capture import Capture, Tap, end_ids, setting, tapped
+from model_wrappers.capture import (
+    Capture,
+    Tap,
+    captures_without_scores,
+    end_ids,
+    setting,
+    tapped,
+)
 from model_wrappers.prefix import KNOWN_ARCHITECTURES, Lease, Prefixes, has_picture, refusal
 
 PATHS = ("reused", "prefilled", "plain", "text_only")
@@ -126,15 +133,37 @@ class Interceptor:
             return self._original(*args, **kwargs)
         try:
             output, tap = self._run(session, args, kwargs)
-            session.captures += tap.captures(
-                output,
-                end_ids=end_ids(self.model, kwargs),
-                repetition_penalty=float(setting(self.model, kwargs, "repetition_penalty", 1.0)),
-            )
+            session.captures += self._captures(output, tap, kwargs)
         except Exception as error:
             session.errors.append(error)
             raise
         return output
+
+    def _captures(self, output: Any, tap: Tap, kwargs: Mapping[str, Any]) -> list[Capture]:
+        known = {
+            "end_ids": end_ids(self.model, kwargs),
+            "repetition_penalty": float(setting(self.model, kwargs, "repetition_penalty", 1.0)),
+        }
+        if self._rows_are_answers(kwargs):
+            captures = tap.captures(output, **known)
+        else:
+            ids = kwargs.get("input_ids")
+            length = ids.shape[1] if isinstance(ids, torch.Tensor) else 0
+            several = int(setting(self.model, kwargs, "num_return_sequences", 1))
+            captures = captures_without_scores(output, length, **known)[::several]
+        if self.model.config.is_encoder_decoder:
+            # The prompt went into the encoder; what stands before the answer is a start token.
+            captures = [replace(capture, prompt_ids=()) for capture in captures]
+        return captures
+
+    def _rows_are_answers(self, kwargs: Mapping[str, Any]) -> bool:
+        """Whether each row that a logits processor sees is one answer, token by token."""
+        return (
+            setting(self.model, kwargs, "num_beams", 1) == 1
+            and setting(self.model, kwargs, "num_return_sequences", 1) == 1
+            and kwargs.get("assistant_model") is None
+            and not setting(self.model, kwargs, "prompt_lookup_num_tokens")
+        )
 
     def _run(
         self, session: Session, args: Sequence[Any], kwargs: Mapping[str, Any]

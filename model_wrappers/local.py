@@ -215,7 +215,7 @@ class LocalRunner:
         words = set(_WORD.findall(text.casefold()))
         if not prompt_ids or not words:
             return True
-        sent = self.reader.text(prompt_ids).casefold()
+        sent = "".join(self.reader.text(prompt_ids).casefold().split())
         return 2 * sum(word in sent for word in words) >= len(words)
 
     def _request(self, job: Job) -> Any:

@@ -61,6 +61,11 @@ def is_server(backend: Any) -> bool:
     return callable(getattr(completions, "create", None))
 
 
+def talks_to_a_server(model_class: type) -> bool:
+    """Whether the harness's class is one of its OpenAI-compatible backends."""
+    return model_class.__module__.rpartition(".")[2] in ("openai", "async_openai")
+
+
 class ServerRunner:
     """Runs jobs over a backend's client.
 

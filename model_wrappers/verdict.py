@@ -26,7 +26,7 @@ from model_wrappers.intercept import PATHS
 from model_wrappers.local import LocalRunner
 from model_wrappers.profiles import Loading
 from model_wrappers.requests import Answer, Job, plan
-from model_wrappers.servers import ServerRunner, is_server
+from model_wrappers.servers import ServerRunner, is_server, talks_to_a_server
 from postprocess.records import attach_response, failure_text, score_of
 from postprocess.verdicts import read_verdict
 
@@ -106,7 +106,12 @@ class Verdict(lmms):  # type: ignore[misc]
             raise ValueError("verdict cannot wrap itself: name a backend of the harness")
         model_class = get_model(name, force_simple=self._force_simple)
         args = dict(backend_args)
-        if share and str(args.get("batch_size", 1)) != "1":
+        if talks_to_a_server(model_class):
+            if self.loading != Loading():
+                raise ValueError(
+                    f"profile, peft and load_dtype load weights; {name} has a server do that"
+                )
+        elif share and str(args.get("batch_size", 1)) != "1":
             logger.warning(
                 "verdict: rows run one by one, since a shared prefix needs a batch of one; with "
                 "prefix_cache=false batches of --batch_size run"

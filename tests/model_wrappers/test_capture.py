@@ -136,30 +136,34 @@ def test_the_score_is_the_summed_probability_of_all_spellings(reader: Reader) ->
 
 def test_rows_end_at_their_own_end_token() -> None:
     tap = Tap([[3]])
+    sequences = torch.tensor([[9, 9, 1, 4, 0], [9, 9, 1, 2, 3]])
     for step in range(3):
         scores = torch.zeros(2, 5)
         if step == 2:
             scores[0] = float("nan")
-        tap(torch.zeros(2, 2 + step, dtype=torch.long), scores)
-    sequences = torch.tensor([[9, 9, 1, 4, 0], [9, 9, 1, 2, 3]])
+        tap(sequences[:, : 2 + step], scores)
     ended, cut = tap.captures(sequences, end_ids=frozenset({4}), repetition_penalty=1.0)
     assert (ended.ids, ended.finish, ended.finite) == ((1, 4), "stop", True)
     assert (cut.ids, cut.finish, cut.finite) == ((1, 2, 3), "length", True)
     assert cut.prompt_ids == (9, 9)
 
 
-@pytest.mark.parametrize("shape", [(1, 5), (4, 5), (2, 9)])
-def test_rows_or_steps_that_do_not_correspond_are_an_error(shape: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    "returned", [[[9, 1, 2]], [[9, 1, 2]] * 4, [[9, 2, 1], [9, 2, 1]], [[1], [1]]]
+)
+def test_tokens_that_are_not_those_seen_are_an_error(returned: list[list[int]]) -> None:
     tap = Tap([[3]])
-    tap(torch.zeros(2, 2, dtype=torch.long), torch.zeros(2, 5))
+    for step in range(2):
+        tap(torch.tensor([[9, 1], [9, 1]])[:, : 1 + step], torch.zeros(2, 5))
+    known = {"end_ids": frozenset(), "repetition_penalty": 1.0}
+    assert [c.ids for c in tap.captures(torch.tensor([[9, 1, 2]] * 2), **known)] == [(1, 2)] * 2
+    assert [c.ids for c in tap.captures(torch.tensor([[1, 2]] * 2), **known)] == [(1, 2)] * 2
     with pytest.raises(RuntimeError, match="cannot be attributed"):
-        tap.captures(
-            torch.zeros(shape, dtype=torch.long), end_ids=frozenset(), repetition_penalty=1.0
-        )
+        tap.captures(torch.tensor(returned), **known)
 
 
 def test_a_tap_sees_logits_before_every_other_processor() -> None:
-    class Model:
+    class Model(torch.nn.Module):
         def _get_logits_processor(self) -> LogitsProcessorList:
             return LogitsProcessorList([RepetitionPenaltyLogitsProcessor(2.0)])
 

@@ -16,11 +16,19 @@ from typing import Any
 
 import pytest
 import torch
+from lmms_eval.api.model import lmms
 
 from model_wrappers import capture, prefix
 from model_wrappers.verdict import Verdict
 from postprocess.records import is_failed, read_response
-from tests.model_wrappers.reference import check_scores, run_and_check, stock, wrapped
+from tests.model_wrappers.reference import (
+    YES,
+    check_scores,
+    run_and_check,
+    set_logp,
+    stock,
+    wrapped,
+)
 from tests.model_wrappers.tiny import (
     BUILDERS,
     FakeTasks,
@@ -471,6 +479,101 @@ def test_what_a_run_took_stands_in_one_line(
         "3 text_only; 3 picture prefills for 3 pictures; 0 failed" in line
         for line in lines
     )
+
+
+@pytest.mark.parametrize("kwargs", [{"num_beams": 2}, {"num_beams": 3, "max_new_tokens": 2}])
+def test_beams_answer_as_the_backend_does_and_have_no_score(
+    kwargs: dict[str, Any], tiny_models: TinyModels
+) -> None:
+    folder = tiny_models("qwen2_5_vl")
+    tasks = FakeTasks({"pm": captions_of([picture(1)], 2)})
+    kwargs = {"max_new_tokens": 4, "temperature": 0, **kwargs}
+    plain, lm = stock("qwen2_5_vl", folder), wrapped("qwen2_5_vl", folder)
+    plain.task_dict = lm.task_dict = tasks.task_dict
+    expected = plain.generate_until(tasks.requests(simple=False, gen_kwargs=kwargs))
+    results = lm.generate_until(tasks.requests(simple=False, gen_kwargs=kwargs))
+    for one, other in zip(expected, results, strict=True):
+        assert read_response(other.text).text == one.text
+        assert read_response(other.text).choices is None
+
+
+class OuterModel(torch.nn.Module):
+    """A model that hands `generate` on to its language model, with embeddings, as some do."""
+
+    def __init__(self, inner: Any, *, tapped: bool) -> None:
+        super().__init__()
+        self.language_model = inner
+        self.config, self.generation_config = inner.config, inner.generation_config
+        self.dtype, self.device = inner.dtype, inner.device
+        if tapped:
+            self._get_logits_processor = inner._get_logits_processor
+
+    def generate(self, input_ids: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+        embeddings = self.language_model.get_input_embeddings()(input_ids)
+        return self.language_model.generate(inputs_embeds=embeddings, **kwargs)
+
+
+class OuterBackend(lmms):
+    """A simple backend around it."""
+
+    batch_size = 1
+
+    def __init__(self, processor: Any, model: Any) -> None:
+        super().__init__()
+        self.tokenizer, self.model = processor, model
+
+    def generate_until(self, requests: list[Any]) -> list[str]:
+        out = []
+        for request in requests:
+            context, kwargs, *_ = request.args
+            ids = self.tokenizer(context, return_tensors="pt").input_ids
+            written = self.model.generate(
+                ids, max_new_tokens=kwargs["max_new_tokens"], do_sample=False
+            )
+            out.append(self.tokenizer.decode(written[0], skip_special_tokens=True))
+        return out
+
+    def loglikelihood(self, requests: list[Any]) -> list[Any]:
+        raise NotImplementedError
+
+    generate_until_multi_round = loglikelihood
+
+
+@pytest.mark.parametrize("tapped", [True, False])
+def test_a_model_that_hands_the_call_on_is_read_as_well(
+    tapped: bool, tiny_models: TinyModels
+) -> None:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    tokenizer = stock("llava_hf", tiny_models("llava_hf")).tokenizer
+    torch.manual_seed(3)
+    inner = LlamaForCausalLM(
+        LlamaConfig(vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64,
+                    num_hidden_layers=2, num_attention_heads=4, initializer_range=0.2)
+    ).eval()  # fmt: skip
+    lm = Verdict(OuterBackend(tokenizer, OuterModel(inner, tapped=tapped)))
+    tasks = FakeTasks({"pm": captions_of([picture(1)], 2)})
+    lm.task_dict = tasks.task_dict
+    for result, doc in zip(
+        lm.generate_until(tasks.requests(simple=True)), tasks.task_dict["pm"]["test"], strict=True
+    ):
+        response = read_response(result.text)
+        ids = tokenizer(doc["prompt"], return_tensors="pt").input_ids
+        with torch.no_grad():
+            row = inner(ids).logits[0, -1].double().log_softmax(-1)
+        assert response.step == 0
+        assert response.choices["Yes"] == pytest.approx(set_logp(tokenizer, row, YES), abs=1e-4)
+    assert lm.run_notes()["paths"]["reused"] == 0
+
+
+def test_a_backend_without_a_model_to_tap_is_refused() -> None:
+    with pytest.raises(TypeError, match="neither a transformers model"):
+        Verdict(OuterBackend(None, None))
+
+
+def test_settings_of_weights_are_refused_for_a_server() -> None:
+    with pytest.raises(ValueError, match="has a server do that"):
+        Verdict.create_from_arg_string("backend=openai,model=x,api_key=x,profile=a100")
 
 
 def evaluated(folder: Any, out: Path, *, processes: int = 1) -> tuple[dict[Any, Any], str]:
