@@ -166,6 +166,19 @@ def test_the_same_seed_gives_the_same_adapter_and_another_does_not(whole, base, 
     assert not all(torch.equal(a[name], b[name]) for name in a)
 
 
+def test_draws_are_taken_in_their_order(base, data, tmp_path, monkeypatch):
+    taken = []
+    original = finetune.Examples.__getitem__
+
+    def watched(self: Any, index: int) -> Any:
+        taken.append(index)
+        return original(self, index)
+
+    monkeypatch.setattr(finetune.Examples, "__getitem__", watched)
+    assert tune(base, data, tmp_path / "out") == 0
+    assert taken == list(range(28))
+
+
 def test_checkpointing_and_workers_change_nothing(whole, base, data, tmp_path):
     more = ("--no-gradient-checkpointing", "--workers", "2")
     assert tune(base, data, tmp_path / "out", *more) == 0
