@@ -93,10 +93,13 @@ clash-categories: $(VENV)/.installed ## CLASH by category, of MODEL
 
 # The four models of the PragMatch paper, both prompts: backend and id of each.
 PAPER_TABLES := pragmatch_table1,pragmatch_table3,pragmatch_table4
-PAPER_llava := backend=llava_hf,pretrained=llava-hf/llava-v1.6-mistral-7b-hf,profile=$(PROFILE)
-PAPER_internvl := backend=internvl_hf,pretrained=OpenGVLab/InternVL2_5-8B-hf,profile=$(PROFILE)
-PAPER_qwen := backend=qwen2_5_vl,pretrained=Qwen/Qwen2.5-VL-7B-Instruct,profile=$(PROFILE)
-PAPER_idefics2 := backend=idefics2,pretrained=HuggingFaceM4/idefics2-8b,profile=$(PROFILE)
+LOCAL := device_map=auto,profile=$(PROFILE)
+PAPER_llava := backend=llava_hf,pretrained=llava-hf/llava-v1.6-mistral-7b-hf,$(LOCAL)
+PAPER_qwen := backend=qwen2_5_vl,pretrained=Qwen/Qwen2.5-VL-7B-Instruct,$(LOCAL)
+PAPER_idefics2 := backend=idefics2,pretrained=HuggingFaceM4/idefics2-8b,$(LOCAL)
+# InternVL2.5 runs behind a server alone: docs/models/internvl.md says how to start one.
+INTERNVL_URL ?= http://localhost:8000/v1
+PAPER_internvl := backend=openai,model=OpenGVLab/InternVL2_5-8B,base_url=$(INTERNVL_URL)
 
 paper-pragmatch: $(VENV)/.installed ## the PragMatch paper's tables: four models, both prompts
 	$(foreach m,llava internvl qwen idefics2,\

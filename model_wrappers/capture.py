@@ -124,12 +124,14 @@ def answer_step(texts: Sequence[str], reading: Reading) -> int | None:
 def stated_at(answer: str) -> int | None:
     """Offset in a chain of thought at which its last verdict begins, or None without one.
 
-    What stands in a block of reasoning alone is no verdict: the harness strips it.
+    What stands in a block of reasoning alone is no verdict: the harness strips it. A verdict by
+    sentence ("it is not sarcastic") has no token that says Yes or No, so nothing could be scored
+    there but noise: it is a verdict, but not a place.
     """
     # Blanked, not cut: offsets stay those of the answer.
     visible = REASONING.sub(lambda block: " " * len(block.group()), answer)
-    span = verdicts.verdict_span(visible, "cot")
-    return None if span is None else span[0]
+    found = verdicts.find_verdict(visible, "cot")
+    return found.start if found is not None and found.by == "word" else None
 
 
 class Tap(LogitsProcessor):

@@ -9,7 +9,16 @@ import pytest
 import torch
 from transformers import LogitsProcessorList, RepetitionPenaltyLogitsProcessor
 
-from model_wrappers.capture import Capture, Reader, Reading, Tap, answer_step, end_ids, tapped
+from model_wrappers.capture import (
+    Capture,
+    Reader,
+    Reading,
+    Tap,
+    answer_step,
+    end_ids,
+    stated_at,
+    tapped,
+)
 from postprocess.verdicts import read_verdict
 from tests.model_wrappers.tiny import LETTERS, YES_NO, byte_level_tokenizer
 
@@ -206,3 +215,9 @@ def test_letters_are_found_behind_words_and_brackets() -> None:
     assert answer_step(["The", " answer", " (B", ")"], MULTIPLE_CHOICE) == 2
     assert answer_step([" ", "maybe"], MULTIPLE_CHOICE) == 1
     assert answer_step(["\n"], MULTIPLE_CHOICE) is None
+
+
+def test_a_verdict_by_sentence_has_no_token_to_score():
+    assert stated_at("The author praises rain, so the caption is sarcastic.") is None
+    head = "The author praises rain.\nVerdict: "
+    assert stated_at(f"{head}Yes") == len(head)
