@@ -202,6 +202,7 @@ def _task_manager(base: type, names: list[str]) -> type:
 
 def _watched(evaluate_single: Callable[..., Any], outcome: Outcome) -> Callable[..., Any]:
     """Check arguments first, and keep the failure that the harness would print and forget."""
+    from postprocess.runs import redacted
 
     @functools.wraps(evaluate_single)
     def wrapper(args: argparse.Namespace) -> Any:
@@ -214,6 +215,9 @@ def _watched(evaluate_single: Callable[..., Any], outcome: Outcome) -> Callable[
         except Exception as error:
             outcome.fail(f"the evaluation failed: {type(error).__name__}: {error}")
             raise
+        finally:
+            # The harness prints the arguments above its table, keys and all.
+            args.model_args = redacted(args.model_args or "")
 
     return wrapper
 

@@ -390,8 +390,16 @@ def test_a_fault_of_the_checks_themselves_is_a_failed_run(monkeypatch):
     monkeypatch.setattr("pragclash.launcher.check_arguments", broken)
     outcome = Outcome()
     with pytest.raises(OSError, match="no disk"):
-        _watched(lambda args: None, outcome)(Namespace())
+        _watched(lambda args: None, outcome)(Namespace(model_args=""))
     assert outcome.status == 1
+
+
+def test_a_key_among_the_model_arguments_is_not_printed(monkeypatch):
+    monkeypatch.setattr("pragclash.launcher.check_arguments", lambda args: None)
+    args = Namespace(model_args="backend=openai,api_key=sk-123")
+    seen = _watched(lambda args: args.model_args, Outcome())(args)
+    assert seen == "backend=openai,api_key=sk-123"
+    assert args.model_args == "backend=openai,api_key=REDACTED"
 
 
 def test_names_of_other_benchmarks_are_not_ours():
