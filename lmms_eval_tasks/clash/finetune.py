@@ -185,7 +185,7 @@ def run(args: argparse.Namespace, **hooks: Any) -> int:
             file=sys.stderr,
         )
         return 1
-    except (ValueError, OSError, RuntimeError, MemoryError) as error:
+    except Exception as error:
         line = explain(error, args)
         if line is None:
             raise
@@ -394,11 +394,11 @@ def check_out(out: Path, *, resume: bool, force: bool) -> dict[str, Any] | None:
 def explain(error: BaseException, args: argparse.Namespace) -> str | None:
     """One line for what a user can do something about; None for anything else."""
     text = " ".join(str(error).split())[:500]
-    goes_on = "what is finished stays; free some and run the same command with --resume"
-    chain = [error, error.__cause__, error.__context__]
-    full = any(isinstance(e, OSError) and e.errno in (errno.ENOSPC, errno.EDQUOT) for e in chain)
-    if full or "No space left" in text or "PytorchStreamWriter failed" in text:
-        return f"no disk space left under {args.out}: {goes_on}"
+    if any(_no_space(each) for each in _chain(error)):
+        return (
+            f"no disk space left under {args.out}: what is finished stays; free some and run the "
+            "same command with --resume"
+        )
     if isinstance(error, MemoryError) or "out of memory" in text.lower():
         draws_a_step = args.batch_size * args.accumulate
         if args.batch_size > 1:
@@ -408,6 +408,27 @@ def explain(error: BaseException, args: argparse.Namespace) -> str | None:
             advice = "--load-4bit"
         return f"out of memory: set {advice} (steps stay as large) and start anew with --force"
     return text if isinstance(error, OSError | ValueError) else None
+
+
+def _chain(error: BaseException | None) -> list[BaseException]:
+    """An error and those that it came from."""
+    out: list[BaseException] = []
+    while error is not None and error not in out:
+        out.append(error)
+        error = error.__cause__ or error.__context__
+    return out
+
+
+def _no_space(error: BaseException) -> bool:
+    """Whether an error means a full disk; torch and safetensors hide the system's code."""
+    code = getattr(error, "errno", None)
+    signs = (
+        "No space left",
+        "Disk quota exceeded",
+        "PytorchStreamWriter failed",
+        "inline_container",
+    )
+    return code in (errno.ENOSPC, errno.EDQUOT) or any(sign in str(error) for sign in signs)
 
 
 def summary_of(record: Mapping[str, Any], out: Path) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers import AutoModelForImageTextToText, TrainerCallback
 
@@ -352,8 +353,19 @@ def test_data_that_asks_differently_from_the_test_set_is_refused(base, data, tmp
     assert "with or both without --own-prompts" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        # As torch.save and safetensors were seen to put it on a full file system.
+        RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 64 vs 0"),
+        SafetensorError(
+            "Error while serializing: I/O error: No space left on device (os error 28)"
+        ),
+    ],
+)
 def test_a_full_disk_is_one_line_and_the_run_goes_on(
-    whole, base, data, tmp_path, capsys, monkeypatch
+    error, whole, base, data, tmp_path, capsys, monkeypatch
 ):
     out = tmp_path / "out"
     calls = []
@@ -361,7 +373,7 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on(
     def full(checkpoint: Path) -> None:
         calls.append(checkpoint)
         if len(calls) == 2:
-            raise OSError(errno.ENOSPC, "No space left on device")
+            raise error
         seal(checkpoint)
 
     seal = finetune_train.seal
@@ -399,6 +411,11 @@ def test_out_of_memory_says_what_to_set(more, advice, base, data, tmp_path, caps
     assert "out of memory: set " in err
     assert advice in err
     assert "2 GiB" not in err
+
+
+def test_an_error_that_nobody_foresaw_keeps_its_traceback(base, data, tmp_path):
+    with pytest.raises(RuntimeError, match="odd"):
+        tune(base, data, tmp_path / "out", callbacks=[Stop(1, RuntimeError("odd"))])
 
 
 class Poison(TrainerCallback):
