@@ -38,8 +38,8 @@ define evaluate
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo clash-demo test test-all lint clean table1 table3 table4 clash-mc \
-  clash-open clash-categories paper-pragmatch clash-finetune-table report submit
+.PHONY: help install demo clash-demo test test-all lint clean clash-finetune-table finetune-proof table1 table3 table4 clash-mc \
+  clash-open clash-categories paper-pragmatch report submit
 
 help: ## say what the targets do
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -106,6 +106,40 @@ paper-pragmatch: $(VENV)/.installed ## the PragMatch paper's tables: four models
 	  $(call evaluate,$(PAPER_TABLES),verdict,$(PAPER_$(m)),$(m))$(newline))
 	@for table in table1 table3 table4; do $(BIN)/pragclash tables $$table --runs \
 	  $(OUT)/llava $(OUT)/internvl $(OUT)/qwen $(OUT)/idefics2 || exit 1; done
+
+# Fine-tuning, on one GPU: RELEASE and COCO are your copies of the CLASH release and of train2017.
+BASE ?= llava-hf/llava-1.5-7b-hf
+BASE_BACKEND ?= llava_hf
+TUNED := $(OUT)/finetune
+define tuned
+	@PRAGCLASH_DATA=$(TUNED)/data $(BIN)/python -m pragclash.evaluate_once --out $(TUNED)/$(1) \
+	  --tasks clash_open,clash_open_original --model verdict \
+	  --model_args "backend=$(BASE_BACKEND),pretrained=$(BASE),device_map=auto,profile=$(PROFILE)$(2)"
+endef
+
+$(TUNED)/data/clash: | $(VENV)/.installed
+	$(BIN)/pragclash data clash --release $(RELEASE) --coco $(COCO) --out $@
+
+$(TUNED)/filtered: | $(VENV)/.installed
+	$(BIN)/pragclash data clash --release $(RELEASE) --coco $(COCO) --split finetune --out $@
+
+$(TUNED)/unfiltered: | $(VENV)/.installed
+	$(BIN)/pragclash data clash --release $(RELEASE) --coco $(COCO) --split finetune-merged --out $@
+
+# The weights are the target: their folder is there from the first step of an unfinished training.
+$(TUNED)/adapter-%/adapter_model.safetensors: $(TUNED)/% $(TUNED)/data/clash
+	$(BIN)/pragclash finetune --model $(BASE) --data $< --test-data $(TUNED)/data/clash \
+	  --out $(@D) --profile $(PROFILE) --resume
+
+ADAPTERS := $(foreach d,filtered unfiltered,$(TUNED)/adapter-$(d)/adapter_model.safetensors)
+clash-finetune-table: $(ADAPTERS) ## base and tuned models on CLASH (RELEASE=, COCO=, BASE=)
+	$(call tuned,base,)
+	$(call tuned,filtered,$(comma)peft=$(TUNED)/adapter-filtered)
+	$(call tuned,unfiltered,$(comma)peft=$(TUNED)/adapter-unfiltered)
+	@$(BIN)/pragclash tables clash-finetune --runs $(TUNED)/base $(TUNED)/filtered $(TUNED)/unfiltered
+
+finetune-proof: $(VENV)/.installed ## on a CPU: does the tuned model look at the picture? (half an hour)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/benchmarks/finetune_proof.py
 
 report: $(VENV)/.installed ## one page about all runs under OUT
 	$(BIN)/pragclash report --runs $(OUT) --out $(OUT)/report.html --force
