@@ -14,9 +14,18 @@ ENVIRONMENT = "PRAGCLASH_DATA"
 
 
 def data_home() -> Path:
-    """The folder with one dataset folder a benchmark: of `PRAGCLASH_DATA`, or the user's own."""
+    """The folder with one dataset folder a benchmark: of `PRAGCLASH_DATA`, or the user's own.
+
+    Raises:
+        FolderError: `PRAGCLASH_DATA` is set, but to nothing.
+    """
     named = os.environ.get(ENVIRONMENT)
-    return Path(named).expanduser() if named else Path(user_data_dir("pragclash"))
+    if named is None:
+        return Path(user_data_dir("pragclash"))
+    if not named.strip():
+        message = "the variable is set but empty; name one, or unset it to use the sample"
+        raise FolderError(Path(ENVIRONMENT), [Fault("folder", None, message)])
+    return Path(named).expanduser()
 
 
 def current_path(benchmark: str) -> Path | None:
@@ -27,7 +36,7 @@ def current_path(benchmark: str) -> Path | None:
     """
     home = data_home()
     path = home / benchmark
-    if not os.environ.get(ENVIRONMENT):
+    if os.environ.get(ENVIRONMENT) is None:
         return path if path.is_dir() and any(path.iterdir()) else None
     rows_file = format_of(benchmark).rows_file
     if (path / rows_file).is_file():

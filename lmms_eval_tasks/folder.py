@@ -13,13 +13,16 @@ import functools
 import hashlib
 import importlib
 import json
+import math
 import re
 import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
+
+from lmms_eval_tasks.files import UnreadableError, read_bytes
 
 FORMAT_NAME = "pragclash-dataset"
 FORMAT_VERSION = 1
@@ -27,9 +30,14 @@ KINDS = ("sample", "custom", "full")
 BENCHMARKS = ("pragmatch", "clash")
 MANIFEST = "manifest.json"
 
+MAX_FILE_BYTES = 1_000_000_000
+"""Of a rows file or a manifest."""
 MAX_LINE_BYTES = 1_000_000
 MAX_TEXT_CHARS = 20_000
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+MAX_DEPTH = 16
+"""Lists and objects inside one another, in a column that may hold them."""
+_MAX_ID_CHARS = 200
+_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{_MAX_ID_CHARS - 1}}}")
 _FLOAT_FORM = re.compile(r"\d+(?:\.\d+)?[eE]\+?\d+|\d{16,}\.0*")
 _FLOAT_EXACT = 2**53
 """Integers above this do not all survive a float."""
@@ -176,7 +184,9 @@ def write_folder(
             else:
                 shutil.copyfile(content, target)
         lines = [json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows]
-        (partial / fmt.rows_file).write_text("".join(f"{x}\n" for x in lines), encoding="utf-8")
+        content = "".join(f"{x}\n" for x in lines)
+        # A lone surrogate is for the check below to report, with its row.
+        (partial / fmt.rows_file).write_bytes(content.encode("utf-8", "surrogatepass"))
         whole = {
             "format": FORMAT_NAME,
             "version": FORMAT_VERSION,
@@ -217,6 +227,21 @@ def unsafe_path(name: str) -> str | None:
     return None
 
 
+def brief(value: object) -> str:
+    """A value of a file as messages name it: short and printable, whatever its type.
+
+    >>> brief("P"), brief(None), brief(["P"]), brief({"P": 1})
+    ("'P'", 'null', 'a list', 'an object')
+    """
+    if isinstance(value, str):
+        return repr(value[:40])
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, list | tuple):
+        return "a list"
+    return json.dumps(value, default=str)[:40]
+
+
 def check_id(name: str, value: object) -> list[str]:
     """Faults of an identifier: its type, a trip through a float, characters that leave a folder.
 
@@ -226,9 +251,9 @@ def check_id(name: str, value: object) -> list[str]:
     ['image_id went through a float (8.925516584876319e+17): read it as text']
     """
     if isinstance(value, float) or (isinstance(value, str) and _FLOAT_FORM.fullmatch(value)):
-        return [f"{name} went through a float ({value}): read it as text"]
+        return [f"{name} went through a float ({str(value)[:40]}): read it as text"]
     if not isinstance(value, str):
-        return [f"{name} must be text, not {type(value).__name__} ({str(value)[:40]})"]
+        return [f"{name} must be text, not {type(value).__name__} ({brief(value)})"]
     if not _ID.fullmatch(value) or ".." in value:
         return [f"{name} {value[:80]!r} may hold only letters, digits, '.', '_' and '-'"]
     return []
@@ -242,7 +267,7 @@ def check_text(name: str, value: object) -> list[str]:
         return [f"{name} is empty"]
     if len(value) > MAX_TEXT_CHARS:
         return [f"{name} has {len(value)} characters; at most {MAX_TEXT_CHARS} are allowed"]
-    if any("\ud800" <= char <= "\udfff" for char in value):
+    if _has_surrogate(value):
         return [f"{name} holds a lone surrogate"]
     return []
 
@@ -258,21 +283,19 @@ def picture_fault(path: Path) -> str | None:
 
 @functools.lru_cache(maxsize=100_000)
 def _decode_fault(path: str, _mtime: int, size: int) -> str | None:
-    from PIL import Image, ImageFile
+    from PIL import Image
+
+    from postprocess.pictures import strict_decoding
 
     if size == 0:
         return "is an empty file"
-    # The harness lets truncated pictures load with grey where bytes are missing.
-    lenient, ImageFile.LOAD_TRUNCATED_IMAGES = ImageFile.LOAD_TRUNCATED_IMAGES, False
     try:
-        with warnings.catch_warnings():
+        with strict_decoding(), warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(path) as picture:
                 picture.load()
     except Exception as error:
         return f"does not decode ({type(error).__name__}: {str(error)[:120]})"
-    finally:
-        ImageFile.LOAD_TRUNCATED_IMAGES = lenient
     return None
 
 
@@ -322,9 +345,10 @@ def _fingerprint(path: Path, rows: Sequence[dict[str, Any]], unusable: Mapping[s
 
 def _read_manifest(path: Path) -> tuple[dict[str, Any], list[Fault]]:
     try:
-        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}, [Fault(MANIFEST, None, "is missing")]
+        content = read_bytes(path / MANIFEST, MAX_FILE_BYTES).decode("utf-8")
+        manifest = json.loads(content, parse_constant=_no_number)
+    except UnreadableError as error:
+        return {}, [Fault(MANIFEST, None, error.reason)]
     except UnicodeDecodeError as error:
         return {}, [Fault(MANIFEST, None, f"is not UTF-8 ({error.reason})")]
     except (ValueError, RecursionError) as error:
@@ -333,7 +357,7 @@ def _read_manifest(path: Path) -> tuple[dict[str, Any], list[Fault]]:
         return {}, [Fault(MANIFEST, None, "is not a JSON object")]
     faults = []
     if manifest.get("format") != FORMAT_NAME or manifest.get("version") != FORMAT_VERSION:
-        found = f"{manifest.get('format')!r} {manifest.get('version')!r}"
+        found = f"{brief(manifest.get('format'))} {brief(manifest.get('version'))}"
         message = f'"format" and "version" are {found}; this reads {FORMAT_NAME!r} {FORMAT_VERSION}'
         faults.append(Fault(MANIFEST, None, message))
     if manifest.get("benchmark") not in BENCHMARKS:
@@ -347,9 +371,9 @@ def _read_rows(path: Path, fmt: Format) -> tuple[list[tuple[int, dict[str, Any]]
     """Rows with their line numbers, and every fault of the file; faulty rows are in neither use."""
     file, faults = fmt.rows_file, []
     try:
-        raw = (path / file).read_bytes()
-    except FileNotFoundError:
-        return [], [Fault(file, None, "is missing")]
+        raw = read_bytes(path / file, MAX_FILE_BYTES)
+    except UnreadableError as error:
+        return [], [Fault(file, None, error.reason)]
     rows: list[tuple[int, dict[str, Any]]] = []
     for line, content in enumerate(raw.split(b"\n"), start=1):
         if not content.strip():
@@ -371,7 +395,9 @@ def _parse_row(content: bytes, fmt: Format) -> tuple[dict[str, Any] | None, list
     except UnicodeDecodeError as error:
         return None, [f"is not UTF-8 (byte {error.start}: {error.reason})"]
     try:
-        row = json.loads(text, object_pairs_hook=_unique)
+        row = json.loads(
+            text, object_pairs_hook=_unique, parse_float=_finite, parse_constant=_no_number
+        )
     except (ValueError, RecursionError) as error:
         return None, [f"is not JSON ({str(error)[:120]})"]
     if not isinstance(row, dict):
@@ -386,6 +412,7 @@ def _parse_row(content: bytes, fmt: Format) -> tuple[dict[str, Any] | None, list
         return row, messages
     messages = check_id("sample_id", row["sample_id"]) + check_id("image_id", row["image_id"])
     messages += check_text("image", row["image"])
+    messages += [fault for name, value in row.items() for fault in _check_nested(name, value)]
     if not messages:
         reason = unsafe_path(row["image"])
         messages += [f"image {row['image'][:80]!r}: {reason}"] if reason else []
@@ -393,9 +420,32 @@ def _parse_row(content: bytes, fmt: Format) -> tuple[dict[str, Any] | None, list
     return row, messages + fmt.check_row(row)
 
 
+def _check_nested(name: str, value: object) -> list[str]:
+    """Faults inside a list or an object: depth, and text that no file can hold."""
+    if name == "extra" and value is not None and not isinstance(value, dict):
+        return [f"extra must be an object, not {brief(value)}"]
+    if not isinstance(value, dict | list):
+        return []
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        inner = [item for one in level for item in (one.values() if isinstance(one, dict) else one)]
+        names = [key for one in level if isinstance(one, dict) for key in one]
+        if any(_has_surrogate(x) for x in (*inner, *names) if isinstance(x, str)):
+            return [f"{name} holds a lone surrogate"]
+        level = [item for item in inner if isinstance(item, dict | list)]
+        if not level:
+            return []
+    return [f"{name} is nested deeper than {MAX_DEPTH} levels"]
+
+
+def _has_surrogate(text: str) -> bool:
+    return any("\ud800" <= char <= "\udfff" for char in text)
+
+
 def _damaged(image_id: str, stem: str) -> list[str]:
     """An id that differs from its file's number only by what a float loses."""
-    if image_id == stem or not (image_id.isdecimal() and stem.isdecimal()):
+    digits = image_id.isdecimal() and stem.isdecimal() and len(stem) <= _MAX_ID_CHARS
+    if image_id == stem or not digits:
         return []
     a, b = int(image_id), int(stem)
     if min(a, b) > _FLOAT_EXACT and float(a) == float(b):
@@ -435,7 +485,12 @@ def _picture_faults(
             continue
         seen.add(name)
         picture = path / name
-        if not picture.resolve().is_relative_to(root):
+        try:
+            inside = picture.resolve().is_relative_to(root)
+        except (OSError, RuntimeError):  # links in a circle
+            faults[name] = (line, "is a link that leads nowhere")
+            continue
+        if not inside:
             faults[name] = (line, "is a link that leaves the folder")
             continue
         reason = picture_fault(picture)
@@ -449,3 +504,14 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(row) != len(pairs):
         raise ValueError("a key stands twice")
     return row
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text[:20]} is too large a number")
+    return number
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON number")

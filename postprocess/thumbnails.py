@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from PIL import Image, ImageOps
 
+from postprocess.pictures import strict_decoding
+
 SIZES = (256, 192, 144, 112, 88)
 """Longest sides to choose from, in pixels; the largest that fits the budget is taken."""
 
@@ -61,7 +63,7 @@ def make(pictures: Mapping[str, Path], ids: Iterable[str], budget: int) -> Thumb
 def encode(path: Path, size: int) -> str | None:
     """A JPEG of the picture as a data URI, or None where it does not decode."""
     try:
-        with Image.open(path) as image:
+        with strict_decoding(), Image.open(path) as image:
             if image.width * image.height > MAX_PIXELS:
                 return None
             image.draft("RGB", (size, size))

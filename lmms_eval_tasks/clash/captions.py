@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from lmms_eval_tasks.clash.generate import Source
+from lmms_eval_tasks.files import read_text
 from lmms_eval_tasks.folder import check_id, check_text
 
 MAX_BYTES = 4_000_000_000
@@ -40,14 +41,7 @@ def read_captions(path: Path) -> Pictures:
     Raises:
         ValueError: The file cannot be read, or holds no caption.
     """
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise ValueError(f"{path}: is larger than {MAX_BYTES} bytes")
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError as error:
-        raise ValueError(f"{path}: is missing") from error
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: is not UTF-8 ({error.reason})") from error
+    text = read_text(path, MAX_BYTES)
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_tasks.files import read_text
 from lmms_eval_tasks.folder import load_folder, write_folder
 
 LABELS = ("accept", "reject")
@@ -22,14 +23,7 @@ def read_votes(path: Path) -> dict[str, set[str]]:
     Raises:
         ValueError: The file or a line cannot be read; file and line are in the message.
     """
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise ValueError(f"{path}: is larger than {MAX_BYTES} bytes")
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError as error:
-        raise ValueError(f"{path}: is missing") from error
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: is not UTF-8 ({error.reason})") from error
+    text = read_text(path, MAX_BYTES)
     votes: dict[str, set[str]] = {}
     last: dict[tuple[str, str], str] = {}
     for number, line in enumerate(text.split("\n"), start=1):

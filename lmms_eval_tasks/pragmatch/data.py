@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lmms_eval_tasks.folder import Format, check_text
+from lmms_eval_tasks.folder import Folder, Format, brief, check_text
 from lmms_eval_tasks.pragmatch.families import CUES, TaskSpec
 
 CONDITIONS = ("P", "L", "M")
 EDITS = {"mask": "P", "inject": "M"}
 """Cue edit to the condition it applies to."""
+
+MAX_FOLD = 9_999
 
 Slot = tuple[str, str | None, str | None]
 """Condition, cue and edit: what one picture has at most one caption of."""
@@ -30,23 +32,24 @@ def check_row(row: Mapping[str, Any]) -> list[str]:
     faults = check_text("caption", row["caption"])
     condition, cue, edit, label = row["condition"], row["cue"], row["edit"], row["label"]
     if condition not in CONDITIONS:
-        faults.append(f"condition {str(condition)[:40]!r} is none of {', '.join(CONDITIONS)}")
+        faults.append(f"condition {brief(condition)} is none of {', '.join(CONDITIONS)}")
     elif isinstance(label, bool) or label not in (0, 1) or not isinstance(label, int):
-        faults.append(f"label must be 0 or 1, not {str(label)[:40]!r}")
+        faults.append(f"label must be 0 or 1, not {brief(label)}")
     elif label != (condition == "P"):
         faults.append(f"label {label} contradicts condition {condition}: only P is sarcastic (1)")
     if (cue is None) != (edit is None):
         faults.append("cue and edit are set together or not at all")
     elif cue is not None:
         if cue not in CUES:
-            faults.append(f"cue {str(cue)[:40]!r} is none of {', '.join(CUES)}")
-        if edit not in EDITS:
-            faults.append(f"edit {str(edit)[:40]!r} is none of {', '.join(EDITS)}")
+            faults.append(f"cue {brief(cue)} is none of {', '.join(CUES)}")
+        if edit not in tuple(EDITS):  # a list or an object has no hash
+            faults.append(f"edit {brief(edit)} is none of {', '.join(EDITS)}")
         elif condition in CONDITIONS and EDITS[edit] != condition:
             faults.append(f"edit {edit!r} is for condition {EDITS[edit]}, not {condition}")
     fold = row.get("fold")
-    if fold is not None and (isinstance(fold, bool) or not isinstance(fold, int) or fold < 0):
-        faults.append(f"fold must be a whole number from 0, not {str(fold)[:40]!r}")
+    whole = isinstance(fold, int) and not isinstance(fold, bool)
+    if fold is not None and not (whole and 0 <= fold <= MAX_FOLD):
+        faults.append(f"fold must be a whole number from 0 to {MAX_FOLD}, not {brief(fold)}")
     return faults
 
 
@@ -96,3 +99,11 @@ def select(rows: Iterable[Mapping[str, Any]], spec: TaskSpec) -> list[Mapping[st
         if all(slot in captions for slot in spec.needed):
             chosen += [captions[slot] for slot in spec.slots if slot in captions]
     return chosen
+
+
+def has_rows(folder: Folder, spec: TaskSpec) -> bool:
+    """Whether a dataset has anything that a task could ask about.
+
+    Rows whose picture cannot be used do not count: a task of those alone has no documents.
+    """
+    return bool(select(folder.rows, spec))

@@ -11,6 +11,8 @@ from platformdirs import user_cache_dir
 from lmms_eval_tasks.folder import Fault, FolderError, load_folder, write_folder
 from lmms_eval_tasks.sample import photographs
 
+CACHE_ENVIRONMENT = "PRAGCLASH_CACHE"
+
 
 def sample_folder(benchmark: str) -> Path:
     """The sample of a benchmark as a dataset folder, built on first use.
@@ -19,7 +21,8 @@ def sample_folder(benchmark: str) -> Path:
     folder, and several processes may build it at once.
 
     Raises:
-        FolderError: The packages that ship the photographs are not installed.
+        FolderError: The packages that ship the photographs are not installed, or the cache cannot
+            be written.
     """
     try:
         rows = photographs.sample_rows(benchmark)
@@ -33,9 +36,9 @@ def sample_folder(benchmark: str) -> Path:
     digest = hashlib.sha256(repr(sorted(map(repr, named))).encode())
     for name in sorted(files):
         digest.update(name.encode() + hashlib.sha256(files[name]).digest())
-    home = Path(os.environ.get("PRAGCLASH_CACHE") or user_cache_dir("pragclash"))
+    home = Path(os.environ.get(CACHE_ENVIRONMENT) or user_cache_dir("pragclash"))
     out = home / "sample" / digest.hexdigest()[:16] / benchmark
-    if not out.is_dir():
+    if not _is_there(out):
         sources = [
             {
                 "image_id": x,
@@ -49,10 +52,23 @@ def sample_folder(benchmark: str) -> Path:
         manifest = {"kind": "sample", "sources": sources, "encoders": encoders}
         try:
             write_folder(out, benchmark, named, files, manifest)
-        except OSError:
+        except OSError as error:
             # Another process may have put the same folder there first.
+            if not _is_there(out):
+                message = (
+                    f"the cache for the sample cannot be written ({error.strerror or error}); "
+                    f"set {CACHE_ENVIRONMENT} to a folder that can"
+                )
+                raise FolderError(home, [Fault("sample", None, message)]) from error
             load_folder(out, benchmark)
     return out
+
+
+def _is_there(folder: Path) -> bool:
+    try:
+        return any(folder.iterdir())
+    except OSError:
+        return False
 
 
 def _suffix(row: dict[str, object], files: dict[str, bytes]) -> str:

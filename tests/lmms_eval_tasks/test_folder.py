@@ -2,20 +2,29 @@ import io
 import json
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 from lmms_eval_tasks.current import current_folder
 from lmms_eval_tasks.folder import (
+    MANIFEST,
+    MAX_DEPTH,
     FolderError,
     check_folder,
+    format_of,
     load_folder,
     unsafe_path,
     write_folder,
 )
+from lmms_eval_tasks.pragmatch.data import MAX_FOLD
+from lmms_eval_tasks.sample.build import sample_folder
+from tests.lmms_eval_tasks.clash_fixtures import clash_folder
 
 
 def png(seed: int) -> bytes:
@@ -90,6 +99,18 @@ def test_a_written_folder_is_sound_and_reads_back(folder):
         ({"cue": "style", "edit": "mask"}, "has no clean P to compare with"),
         ({"lable": 1}, "unknown column 'lable'"),
         ({"fold": -1}, "fold must be a whole number"),
+        ({"fold": MAX_FOLD + 1}, f"from 0 to {MAX_FOLD}, not {MAX_FOLD + 1}"),
+        ({"fold": 10**30}, "fold must be a whole number"),
+        ({"label": 10**30}, "label must be 0 or 1"),
+        ({"condition": ["P"]}, "condition a list is none of P, L, M"),
+        ({"cue": {"a": 1}, "edit": "mask"}, "cue an object is none of"),
+        ({"cue": "style", "edit": ["mask"]}, "edit a list is none of mask, inject"),
+        ({"cue": "style", "edit": {"a": 1}}, "edit an object is none of"),
+        ({"extra": [1]}, "extra must be an object, not a list"),
+        ({"extra": {"a": ["\ud800"]}}, "extra holds a lone surrogate"),
+        ({"extra": {"\ud800": 1}}, "extra holds a lone surrogate"),
+        ({"extra": {"a": float("nan")}}, "is not JSON (NaN is no JSON number)"),
+        ({"extra": json.loads('{"a":' * 17 + "1" + "}" * 17)}, "deeper than 16 levels"),
         ({"fold": 3}, "differs from fold"),
     ],
 )
@@ -270,3 +291,185 @@ def test_deeply_nested_json_is_a_fault_not_a_crash(folder):
     path.write_text(path.read_text() + "[" * 100_000 + "\n")
     (fault,) = check_folder(folder)
     assert "is not JSON" in fault.message
+
+
+def test_a_number_beyond_what_a_float_holds_is_a_fault(folder):
+    path = folder / "captions.jsonl"
+    first, _, rest = path.read_text().partition("\n")
+    path.write_text(f'{first[:-1]}, "extra": {{"a": 1e999}}}}\n{rest}')
+    (fault,) = check_folder(folder)
+    assert (fault.row, fault.message) == (1, "is not JSON (1e999 is too large a number)")
+
+
+def test_as_deep_as_allowed_is_sound(folder):
+    for line in (1, 2):
+        rewrite(folder, line, extra=json.loads('{"a":' * MAX_DEPTH + "1" + "}" * MAX_DEPTH))
+    assert check_folder(folder) == []
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "captions.jsonl"])
+@pytest.mark.parametrize("state", ["folder", "pipe", "missing", "too large", "a circle"])
+def test_a_file_that_cannot_be_read_is_named(folder, name, state, monkeypatch):
+    path = folder / name
+    if state == "too large":
+        monkeypatch.setattr("lmms_eval_tasks.folder.MAX_FILE_BYTES", 10)
+        os.utime(path, ns=(1, 1))
+    else:
+        path.unlink()
+    if state == "folder":
+        path.mkdir()
+    elif state == "pipe":
+        os.mkfifo(path)
+    elif state == "a circle":
+        path.symlink_to(path)
+    said = {
+        "folder": "is a folder",
+        "pipe": "is no plain file",
+        "missing": "is missing",
+        "too large": "is larger than 10 bytes",
+        "a circle": "cannot be read",
+    }[state]
+    found = [fault for fault in check_folder(folder, "pragmatch") if fault.file == name]
+    assert any(said in fault.message for fault in found), found
+    with pytest.raises(FolderError, match=f"{name}: {said}"):
+        load_folder(folder, "pragmatch")
+
+
+def test_a_picture_that_links_to_itself_is_left_out(folder):
+    picture = folder / "images" / "pic0.png"
+    picture.unlink()
+    picture.symlink_to(picture)
+    assert load_folder(folder, "pragmatch").omitted == {
+        "images/pic0.png": "is a link that leads nowhere"
+    }
+
+
+def test_a_picture_number_too_long_for_a_float_is_no_crash(folder):
+    for line in (1, 2, 3):
+        rewrite(folder, line, image_id="9" * 30, image=f"images/{'9' * 400}.png")
+    assert [fault.row for fault in check_folder(folder)] == [1]
+    for line in (1, 2, 3):
+        rewrite(folder, line, image=f"images/{'9' * 5000}.png")
+    assert [fault.row for fault in check_folder(folder)] == [1]
+
+
+def test_a_value_that_no_file_can_hold_is_a_fault_of_writing(tmp_path):
+    rows = caption_rows(1)
+    rows[1]["caption"] = "\ud800"
+    with pytest.raises(FolderError, match=r"captions\.jsonl:2: is not UTF-8"):
+        write_folder(tmp_path / "d", "pragmatch", rows, {"images/pic0.png": png(0)}, {})
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from([10**30, -1, 2**63, 0, 1, 2])
+    | st.floats()
+    | st.text(max_size=8)
+    | st.characters(categories=["Cs"])
+    | st.sampled_from(["P", "mask", "inject", "lexical", "images/pic1.png", "pic1", "object"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+COLUMNS = [
+    (benchmark, column)
+    for benchmark in ("pragmatch", "clash")
+    for column in (*format_of(benchmark).required, *format_of(benchmark).optional)
+]
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory) -> dict[str, Path]:
+    home = tmp_path_factory.mktemp("sound")
+    images = {f"images/pic{i}.png": png(i) for i in range(2)}
+    write_folder(home / "pragmatch", "pragmatch", caption_rows(2), images, {"kind": "custom"})
+    clash_folder(home / "clash")
+    return {name: home / name for name in ("pragmatch", "clash")}
+
+
+@pytest.mark.parametrize(("of", "column"), COLUMNS)
+@settings(max_examples=40)
+@given(values=st.dictionaries(st.sampled_from([1, 2, 4]), JSON, min_size=1), others=st.data())
+def test_any_value_in_any_column_is_fine_or_a_fault_with_its_row(sound, of, column, values, others):
+    fmt = format_of(of)
+    content = (sound[of] / fmt.rows_file).read_text()
+    rows = [json.loads(line) for line in content.splitlines()]
+    for line, value in values.items():
+        rows[line - 1][column] = value
+        if column in ("cue", "edit") and others.draw(st.booleans()):
+            rows[line - 1]["edit" if column == "cue" else "cue"] = others.draw(JSON)
+    with tempfile.TemporaryDirectory() as home:
+        path = Path(home) / of
+        path.mkdir()
+        shutil.copytree(sound[of] / "images", path / "images")
+        shutil.copy(sound[of] / MANIFEST, path)
+        (path / fmt.rows_file).write_text("".join(json.dumps(row) + "\n" for row in rows))
+        faults = check_folder(path)
+        assert all(fault.file == fmt.rows_file and fault.row for fault in faults)
+        "".join(map(str, faults)).encode()
+        try:
+            read = load_folder(path, of)
+        except FolderError as error:
+            refused = error.faults
+        else:
+            refused = []
+            assert len(read.rows) + len(read.omitted_rows) == len(rows)
+            assert bool(read.omitted) == bool(faults)
+        assert faults or not refused
+
+
+@pytest.mark.parametrize("name", ["format", "version", "benchmark", "kind", "sources", "prompts"])
+@settings(max_examples=25)
+@given(value=JSON)
+def test_any_value_in_a_manifest_is_fine_or_a_fault(sound, name, value):
+    with tempfile.TemporaryDirectory() as home:
+        path = Path(home) / "pragmatch"
+        shutil.copytree(sound["pragmatch"], path)
+        manifest = json.loads((path / MANIFEST).read_text())
+        (path / MANIFEST).write_text(json.dumps({**manifest, name: value}))
+        faults = check_folder(path)
+        assert all(fault.file == MANIFEST for fault in faults)
+        if faults:
+            with pytest.raises(FolderError):
+                load_folder(path, "pragmatch")
+        else:
+            assert load_folder(path, "pragmatch").rows
+
+
+def test_data_set_to_nothing_is_an_error_and_not_the_sample(monkeypatch):
+    for value in ("", "  "):
+        monkeypatch.setenv("PRAGCLASH_DATA", value)
+        with pytest.raises(FolderError, match="PRAGCLASH_DATA: folder: the variable is set but"):
+            current_folder("pragmatch")
+
+
+@pytest.mark.parametrize("state", ["a file", "the kernel's"])
+def test_a_cache_that_cannot_be_written_is_named_with_its_variable(tmp_path, monkeypatch, state):
+    cache = tmp_path / "cache" if state == "a file" else Path("/proc/nope")
+    if state == "a file":
+        cache.write_text("")
+    elif not Path("/proc/self").exists():
+        pytest.skip("no /proc here")
+    monkeypatch.setenv("PRAGCLASH_CACHE", str(cache))
+    monkeypatch.delenv("PRAGCLASH_DATA", raising=False)
+    with pytest.raises(FolderError) as caught:
+        sample_folder("clash")
+    assert "the cache for the sample cannot be written" in str(caught.value)
+    assert "set PRAGCLASH_CACHE to a folder" in str(caught.value)
+    assert str(cache) in str(caught.value)
+
+
+def test_a_sample_that_another_process_wrote_meanwhile_is_used(tmp_path, monkeypatch):
+    from lmms_eval_tasks.sample import build
+
+    monkeypatch.setenv("PRAGCLASH_CACHE", str(tmp_path))
+
+    def late(out, *rest):
+        write_folder(out, *rest)
+        raise FileExistsError(f"{out} exists already")
+
+    monkeypatch.setattr(build, "write_folder", late)
+    assert check_folder(sample_folder("clash"), "clash") == []

@@ -10,8 +10,9 @@ import yaml
 from PIL import Image
 
 import lmms_eval_tasks.pragmatch
-from lmms_eval_tasks.folder import write_folder
+from lmms_eval_tasks.folder import load_folder, write_folder
 from lmms_eval_tasks.pragmatch import task as pragmatch
+from lmms_eval_tasks.pragmatch.data import has_rows
 from lmms_eval_tasks.pragmatch.families import CUES, spec_of, tags_of, task_names
 from lmms_eval_tasks.pragmatch.prompts import PROMPTS, question
 from postprocess import metrics
@@ -226,6 +227,22 @@ def test_data_without_the_captions_of_a_task_ends_the_run(manager, tmp_path, mon
         load(manager, "pragmatch_l")
     assert stopped.value.code == 2
     assert "has no captions with condition=L" in capsys.readouterr().err
+
+
+def test_a_task_has_rows_exactly_where_its_documents_are_not_empty(tmp_path):
+    rows = [row for row in rows_with_cues(4) if row["edit"] is None and row["condition"] != "L"]
+    images = {f"images/pic{i}.png": png(i) for i in range(4)}
+    injected = {**rows[0], "sample_id": "edit", "condition": "M", "cue": "style", "edit": "inject"}
+    rows.append({**injected, "label": 0})
+    folder = write_folder(tmp_path / "d", "pragmatch", rows, images, {"kind": "custom"})
+    has = {name for name in task_names() if has_rows(folder, spec_of(name))}
+    families = {spec_of(name).family for name in has}
+    assert families == {"p", "m", "pm", "pml", "m_plus"}
+    assert {spec_of(name).cue for name in has} == {None, "style"}
+    (folder.path / injected["image"]).unlink()
+    left = load_folder(folder.path, "pragmatch")
+    assert not has_rows(left, spec_of("pragmatch_m_plus_style"))
+    assert has_rows(left, spec_of("pragmatch_pm"))
 
 
 def test_a_fault_of_scoring_ends_the_run_with_the_sample(manager, monkeypatch, capsys):

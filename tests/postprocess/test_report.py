@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageFile
 
 from postprocess import estimates, metrics, report, report_data, report_pairs, thumbnails
 from postprocess.report_pairs import Media
@@ -365,6 +365,10 @@ def test_pictures_that_do_not_decode_or_are_enormous_have_none(tmp_path, monkeyp
     assert thumbnails.encode(tmp_path / "a.jpg", 100) is None
     assert thumbnails.encode(tmp_path / "b.jpg", 100) is None
     assert thumbnails.encode(tmp_path / "absent.jpg", 100) is None
+    # The harness sets this for the whole process.
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    assert thumbnails.encode(tmp_path / "b.jpg", 100) is None
+    assert ImageFile.LOAD_TRUNCATED_IMAGES is True
     monkeypatch.setattr(thumbnails, "MAX_PIXELS", 1000)
     assert thumbnails.encode(picture(tmp_path / "c.png"), 100) is None
 
