@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from postprocess import matching
-from postprocess.groups import DuplicateSampleError
+from postprocess.groups import DuplicateSampleError, MixedDataError
 
 ROTATIONS = 4
 """Orders in which `clash_mc_circular` shows each sample."""
 
-CATEGORIES = {
+CATEGORIES: dict[str, tuple[str, ...]] = {
     "object": ("animals", "transportation", "food", "sports", "household", "other"),
     "attribute": ("colors", "numbers", "materials", "physical", "environmental", "other"),
 }
-"""Categories by change type; both types have an `other`."""
+"""Change type to the categories that its samples can have; both types have an `other`."""
 
 UNREADABLE = "UNREADABLE"
 """A judge answered, but with no label; an unjudged row has None instead."""
@@ -53,6 +53,8 @@ class ClashAnswer(NamedTuple):
     letter_correct: int | None
     judges: dict[str, str | None] | None
     """Label by judge; `UNREADABLE` without a label, None where unjudged."""
+    n_omitted: int
+    """Pictures that loading the data left out; the same for all answers of a task."""
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> ClashAnswer:
@@ -79,6 +81,7 @@ class ClashAnswer(NamedTuple):
             relaxed=record.get("relaxed_outcome"),
             letter_correct=record.get("letter_correct"),
             judges=dict(judges) if judges is not None else None,
+            n_omitted=int(record.get("n_omitted") or 0),
         )
 
     def to_list(self) -> list[Any]:
@@ -242,6 +245,24 @@ def circular(answers: Sequence[ClashAnswer]) -> Circular:
     return Circular(right, len(complete), left_out)
 
 
+def n_left_out(answers: Sequence[ClashAnswer]) -> int:
+    """Pictures that loading the data left out, as missing or corrupt, with all their samples.
+
+    A sample of which a rotation is missing is no such picture: see `Circular.left_out`.
+
+    Raises:
+        MixedDataError: Answers disagree about the number, so they come from different data.
+    """
+    told = {answer.n_omitted: answer.sample_id for answer in answers}
+    if len(told) > 1:
+        by = ", ".join(f"{n} by sample {sample!r}" for n, sample in sorted(told.items()))
+        raise MixedDataError(
+            f"the number of pictures omitted at load is told differently ({by}): these answers "
+            "come from different data"
+        )
+    return next(iter(told), 0)
+
+
 def letter_bias(answers: Sequence[ClashAnswer]) -> LetterBias:
     """Shares of the letters among the letters answered, and their distance from equal shares.
 
@@ -394,7 +415,8 @@ METRICS: dict[str, Metric] = {
     "n_letter_prob": lambda answers: letter_prob(answers).n,
     "circular_acc": lambda answers: circular(answers).value,
     "n_sets": lambda answers: circular(answers).n,
-    "n_left_out": lambda answers: circular(answers).left_out,
+    "n_sets_left_out": lambda answers: circular(answers).left_out,
+    "n_left_out": n_left_out,
     "letter_bias": lambda answers: letter_bias(answers).distance,
     **{f"share_{letter.lower()}": _share(letter) for letter in matching.LETTERS},
     **{f"judge_{outcome}": _any_judge(outcome) for outcome in matching.JUDGE_LABELS.values()},
@@ -407,10 +429,10 @@ METRICS: dict[str, Metric] = {
 }
 """Every metric of the CLASH tasks; on original captions `conflict` is the rate of false alarms."""
 
-_SHARED = ("overlap_rate", "empty_rate", "failed_rate")
-_OPEN = ("conflict", "image", "text", "none", "both_rate", *_SHARED)
+_SHARED = ("empty_rate", "failed_rate", "n_left_out")
+_OPEN = ("conflict", "image", "text", "none", "both_rate", "overlap_rate", *_SHARED)
 _MC = (
-    *("conflict", "image", "text", "distractor", "unusable_rate", "empty_rate", "failed_rate"),
+    *("conflict", "image", "text", "distractor", "unusable_rate", *_SHARED),
     *("conflict_relaxed", "unusable_relaxed", "letter_prob_acc", "n_letter_prob"),
 )
 _LETTERS = ("letter_bias", *(f"share_{letter.lower()}" for letter in matching.LETTERS))
@@ -427,7 +449,10 @@ TASKS = {
         *("judge_conflict_all", "judge_kappa", "n_judged", "n_unjudged"),
         *_GROUPS,
     ),
-    "clash_mc_circular": ("conflict", "circular_acc", "n_sets", "n_left_out", *_MC[1:], *_LETTERS),
+    "clash_mc_circular": (
+        *("conflict", "circular_acc", "n_sets", "n_sets_left_out"),
+        *(*_MC[1:], *_LETTERS),
+    ),
 }
 """Metrics by task."""
 

@@ -10,14 +10,10 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from lmms_eval_tasks.folder import Format, check_text
+from lmms_eval_tasks.folder import Format, brief, check_text
 from postprocess import clash_records
-
-CATEGORIES: dict[str, tuple[str, ...]] = {
-    "object": ("animals", "transportation", "food", "sports", "household", "other"),
-    "attribute": ("colors", "numbers", "materials", "physical", "environmental", "other"),
-}
-"""Change type to the categories that its samples can have."""
+from postprocess.clash_metrics import CATEGORIES
+from postprocess.matching import normalise
 
 CHANGE_TYPES = tuple(CATEGORIES)
 
@@ -32,6 +28,10 @@ TEXTS = (
     "distractor",
 )
 """Columns that hold text; leading and trailing spaces are kept as they are."""
+
+_ANSWERS = ("image_answer", "text_answer", "distractor")
+_MATCHED = _ANSWERS[:2]
+"""Those that open answers are searched for, in their normal form."""
 
 PROMPT_NAMES = ("multiple_choice", "open_ended", "judge")
 """The official prompts that a folder's manifest may carry."""
@@ -50,15 +50,11 @@ def check_row(row: Mapping[str, Any]) -> list[str]:
     if not faults:
         if _same(row["original_caption"], row["conflicting_caption"]):
             faults.append("conflicting_caption says the same as original_caption")
-        answers = ("image_answer", "text_answer", "distractor")
-        for index, name in enumerate(answers):
-            for other in answers[index + 1 :]:
-                if _same(row[name], row[other]):
-                    faults.append(f"{name} and {other} are the same ({row[name][:40]!r})")
+        faults += _check_answers(row)
     change_type, categories = row["change_type"], row["categories"]
     if change_type not in CHANGE_TYPES:
         known = " or ".join(CHANGE_TYPES)
-        return [*faults, f"change_type must be {known}, not {str(change_type)[:40]!r}"]
+        return [*faults, f"change_type must be {known}, not {brief(change_type)}"]
     if not isinstance(categories, list) or not all(isinstance(x, str) for x in categories):
         return [*faults, "categories must be a list of names"]
     if len(set(categories)) != len(categories):
@@ -132,6 +128,23 @@ def official_prompts(manifest: Mapping[str, Any]) -> dict[str, OfficialPrompt]:
             raise ValueError(f"prompt {name} was changed after it was taken out of the release")
         prompts[name] = OfficialPrompt(text, entry["sha256"])
     return prompts
+
+
+def _check_answers(row: Mapping[str, Any]) -> list[str]:
+    """Faults of the three answers: those that scoring could never find, or never tell apart."""
+    faults = []
+    for name in _MATCHED:
+        if not normalise(row[name]):
+            faults.append(f"{name} {row[name][:40]!r} has no word to match an answer with")
+    for index, name in enumerate(_ANSWERS):
+        for other in _ANSWERS[index + 1 :]:
+            one, two = row[name], row[other]
+            if _same(one, two):
+                faults.append(f"{name} and {other} are the same ({one[:40]!r})")
+            elif name in _MATCHED and other in _MATCHED and normalise(one) == normalise(two) != "":
+                words = f"{one[:40]!r} and {two[:40]!r}"
+                faults.append(f"{name} and {other} match the same answers ({words})")
+    return faults
 
 
 def _same(one: str, other: str) -> bool:

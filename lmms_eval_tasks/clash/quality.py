@@ -170,9 +170,9 @@ def text_answer_named(row: Mapping[str, Any]) -> str | None:
 
 
 def answers_apart(row: Mapping[str, Any]) -> str | None:
-    """Neither answer stands in the other."""
+    """The two answers are not forms of one answer, nor the same to the matching rule."""
     one, other = row["image_answer"], row["text_answer"]
-    if _joined(_words(one)) == _joined(_words(other)):
+    if _joined(_words(one)) == _joined(_words(other)) or normalise(one) == normalise(other):
         return f"the answers {one!r} and {other!r} are the same"
     return None
 

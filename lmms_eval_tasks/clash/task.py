@@ -56,7 +56,7 @@ TASKS = {
 """Every CLASH task; the YAML files are compared with it in a test."""
 
 WHOLE = (
-    *("n_letter_prob", "circular_acc", "n_sets", "n_left_out", "letter_bias"),
+    *("n_letter_prob", "circular_acc", "n_sets", "n_sets_left_out", "n_left_out", "letter_bias"),
     *(f"share_{letter.lower()}" for letter in matching.LETTERS),
     *(f"judge_{outcome}" for outcome in matching.JUDGE_LABELS.values()),
     *("judge_conflict_all", "judge_kappa", "n_judged", "n_unjudged"),
@@ -97,7 +97,7 @@ def docs(placeholder: datasets.Dataset) -> datasets.Dataset:
         "prompt_hash": asked.sha256,
         "dataset_kind": folder.kind,
         "dataset_fingerprint": folder.fingerprint,
-        "n_omitted": len(folder.omitted),
+        "n_omitted": len({row["image_id"] for row in folder.omitted_rows}),
     }
     if spec.judged:
         common |= _judge_columns(len(folder.rows), instruction("judge", official))

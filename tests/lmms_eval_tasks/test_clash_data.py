@@ -5,14 +5,14 @@ import json
 import pytest
 
 from lmms_eval_tasks.clash.data import (
-    CATEGORIES,
     check_row,
     official_prompts,
     prompt_hash,
     sample_id_of,
 )
+from lmms_eval_tasks.clash.sample_files import read_rows
 from lmms_eval_tasks.folder import FolderError, check_folder, load_folder
-from postprocess import clash_metrics
+from postprocess.matching import open_outcome
 from tests.lmms_eval_tasks.clash_fixtures import clash_folder, clash_rows
 
 
@@ -77,8 +77,32 @@ def test_sample_ids_follow_from_the_content_alone():
     assert sample_id_of(row["image_id"], row) == rows[0]["sample_id"]
 
 
-def test_the_categories_are_those_that_metrics_know():
-    assert CATEGORIES == clash_metrics.CATEGORIES
+@pytest.mark.parametrize(
+    ("image_answer", "text_answer"),
+    [("dogs", "dog"), ("2 dogs", "Two dogs!"), ("a wooden chair", "wood chairs")],
+)
+def test_answers_that_matching_cannot_tell_apart_are_a_fault(image_answer, text_answer):
+    assert open_outcome(image_answer, image_answer, text_answer).outcome == "both"
+    found = faults_of(image_answer=image_answer, text_answer=text_answer)
+    assert f"match the same answers ({image_answer!r} and {text_answer!r})" in found
+
+
+@pytest.mark.parametrize("name", ["image_answer", "text_answer"])
+@pytest.mark.parametrize("answer", ["The", "an", "?!", "…"])
+def test_an_answer_that_matching_never_finds_is_a_fault(name, answer):
+    assert open_outcome(answer, answer, answer).outcome == "none"
+    assert faults_of(**{name: answer}) == f"{name} {answer!r} has no word to match an answer with"
+
+
+def test_a_distractor_need_only_be_another_text():
+    assert faults_of(image_answer="dog", distractor="dogs") == ""
+    assert faults_of(distractor="?!") == ""
+
+
+def test_no_sample_of_the_release_is_a_fault(shared):
+    read = read_rows(shared / "golden" / "clash" / "test.json.gz")
+    assert len(read) == 1289
+    assert [one.fault for one in read if one.fault] == []
 
 
 def test_a_prompt_that_was_edited_is_refused():

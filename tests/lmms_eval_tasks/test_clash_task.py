@@ -197,6 +197,20 @@ def test_a_missing_picture_takes_its_samples_out_and_is_counted(data):
 
 
 @pytest.mark.parametrize("name", offline())
+def test_every_task_counts_the_pictures_left_out_of_it(data, name):
+    assert figures(name, answers_to(docs_of(name)))["n_left_out"] == 0
+    rows = clash_rows()
+    assert rows[3]["image_id"] == rows[4]["image_id"] != rows[6]["image_id"]
+    for row in (rows[3], rows[6]):  # three samples of two pictures
+        (data / row["image"]).unlink()
+    pairs = answers_to(docs_of(name))
+    assert len(pairs) == 11 * (4 if task.TASKS[name].circular else 1)
+    assert figures(name, pairs)["n_left_out"] == 2
+    records = [task.process_results(doc, [answer])["conflict"] for doc, answer in pairs]
+    assert clash_metrics.n_left_out(clash_metrics.answers_of(records)) == 2
+
+
+@pytest.mark.parametrize("name", offline())
 def test_every_document_returns_exactly_the_tasks_metrics(data, name):
     wanted = list(clash_metrics.metrics_for(name))
     for doc, answer in answers_to(docs_of(name)):
@@ -270,7 +284,8 @@ def test_an_odd_limit_leaves_incomplete_rotations_out(documents, limit):
         if not task.process_results(doc, [answer])["conflict"]["correct"]:
             right.discard(doc["sample_id"])
     assert found["n_sets"] == limit // 4
-    assert found["n_left_out"] == (limit % 4 > 0)
+    assert found["n_sets_left_out"] == (limit % 4 > 0)
+    assert found["n_left_out"] == 0
     assert found["circular_acc"] == (len(right) / (limit // 4) if limit >= 4 else None)
 
 

@@ -11,7 +11,7 @@ from sklearn.metrics import cohen_kappa_score
 from postprocess import clash_metrics
 from postprocess.clash_metrics import METRICS, TASKS, ClashAnswer, answers_of
 from postprocess.clash_records import clash_record
-from postprocess.groups import DuplicateSampleError
+from postprocess.groups import DuplicateSampleError, MixedDataError
 
 KNOWN = json.loads((Path(__file__).parents[1] / "known_answers" / "clash_rates.json").read_text())
 RESERVED = (
@@ -124,6 +124,20 @@ def test_an_odd_limit_leaves_the_cut_sample_out_of_circular():
     assert (found.n, found.left_out) == (1, 2 - 1)
 
 
+def test_pictures_left_out_are_counted_once_and_not_as_cut_samples():
+    rows = [answer(f"s{i}", "kite", n_omitted=3) for i in range(5)]
+    assert METRICS["n_left_out"](rows) == 3
+    cut = [answer("s", "(A)", rotation=0, form="mc", option_order="citd", n_omitted=2)]
+    assert METRICS["n_left_out"](cut) == 2
+    assert METRICS["n_sets_left_out"](cut) == 1
+    assert METRICS["n_left_out"]([]) == 0
+
+
+def test_answers_over_different_data_are_not_counted_together():
+    with pytest.raises(MixedDataError, match="0 by sample 'a', 2 by sample 'b'"):
+        METRICS["n_left_out"]([answer("a", "kite"), answer("b", "kite", n_omitted=2)])
+
+
 def test_a_model_that_follows_the_content_has_no_letter_bias():
     orders = "ADCB"
     answers = rotated([(i, r, f"({orders[r]})") for i in range(5) for r in range(4)])
@@ -209,7 +223,7 @@ def test_the_first_metric_carries_the_record_and_names_survive_the_harness_table
 
 
 def test_nothing_counted_is_none_and_never_zero():
-    counts = {"n_letter_prob", "n_sets", "n_left_out", "n_judged", "n_unjudged"}
+    counts = {"n_letter_prob", "n_sets", "n_sets_left_out", "n_left_out", "n_judged", "n_unjudged"}
     assert {name: metric([]) for name, metric in METRICS.items() if name not in counts} == (
         dict.fromkeys(set(METRICS) - counts)
     )
