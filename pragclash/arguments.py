@@ -13,7 +13,7 @@ from pathlib import Path
 
 import lmms_eval_tasks
 from lmms_eval_tasks.harness import task_folder, tell_once
-from lmms_eval_tasks.pragmatch.data import select
+from lmms_eval_tasks.pragmatch.data import has_rows
 from lmms_eval_tasks.pragmatch.families import spec_of, tags_of, task_names
 from pragclash.cache import benchmarks_of
 
@@ -139,11 +139,11 @@ def _with_rows(wanted: Iterable[str]) -> list[str]:
         if not members:
             names.append(name)
             continue
-        rows = task_folder("pragmatch").rows
-        filled = [task for task in members if select(rows, spec_of(task))]
+        folder = task_folder("pragmatch")
+        filled = [task for task in members if has_rows(folder, spec_of(task))]
         empty = [task for task in members if task not in filled]
         if not filled:
-            raise UsageError(f"{name}: {task_folder('pragmatch').path} has no rows for any task")
+            raise UsageError(f"{name}: {folder.path} has no rows for any task")
         if empty:
             tell_once(f"{name}: left out, the data has no captions for {', '.join(empty)}")
         names += filled if empty else [name]
