@@ -14,9 +14,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
+from itertools import islice
 from typing import Any, NamedTuple
 
 from postprocess.records import is_failed
+from postprocess.thoughts import blank_thoughts
 
 ROLES = ("image", "text", "distractor", "conflict")
 """What an option stands for: the picture's answer, the caption's, neither, or the conflict."""
@@ -63,14 +65,32 @@ _ORDER_CODES = {"i": "image", "t": "text", "d": "distractor", "c": "conflict"}
 _TOKEN = re.compile(r"\w+")
 _BRACKETED = re.compile(r"\(([A-D])\)")
 _MARKED = re.compile(r"(?<!\w)([A-D])[).:]")
-_LEADING = re.compile(r"\W{0,8}([A-Da-d])[).:](?!\w)")
 _STATED = re.compile(
-    r"\b(?:answer|option|choice)(?: is)?:?[ \W]{1,4}(?:option )?(?:([B-D])\b|(A)(?=\W*\Z|[^\w\s]))",
+    r"(?<!not )(?<!not the )"
+    r"\b(?:(?:answer|option|choice|letter)(?: is)?|choose|pick|select|go with)"
+    r":?[ \W]{1,4}(?:option )?(?:([B-D])\b|(A)(?=\W*\Z|[^\w\s]))",
     re.IGNORECASE,
 )
+_MENTIONED = re.compile(r"(?<![\w'’-])[B-D](?![\w'’-])")
+_PLAIN = re.compile(r" +\w")
+_TOKEN_TAG = re.compile(r"<[|/]?[A-Za-z_]{1,20}[|/]?>")
 _LEAD_IN = frozenset(
-    ("the", "my", "correct", "final", "right", "best", "answer", "option", "choice", "letter", "is")
+    (
+        *("the", "my", "correct", "final", "right", "best", "answer", "option", "choice"),
+        *("letter", "is", "it", "it's", "would", "be", "i", "i'd", "i'll", "choose", "pick"),
+        *("select", "go", "with", "boxed", "text", "so", "therefore", "sure"),
+    )
 )
+_WORD = re.compile(r"\w+(?:['’]\w+)*")
+_MAX_LEAD = 12
+"""Words that may introduce a letter, itself included."""
+_ENDS_LETTER = frozenset(').:,;]}*_`"!>')
+"""Right behind a letter these show that it is no article and no part of a word."""
+_DASHES = frozenset("-–—=:(|→")
+_AFTER_A = frozenset(("is", "because", "since"))
+"""Words that no article stands before: "A is right"."""
+_NEAR_DENIALS = frozenset(("no", "without", "neither", "nor"))
+_DENIALS = frozenset(("not", "never", "cannot"))
 _LABEL_WORD = re.compile(r"(?<!\w)(IMAGE|TEXT|CONFLICT|NONE)(?!\w)")
 
 
@@ -203,9 +223,11 @@ def choice_outcome(
 
     Strict (the release's rule): exactly one distinct letter in the form `(A)` to `(D)` is the
     answer, however often it is repeated; none or several is unusable, and so are `B`, `b`, `(b)`
-    and `B)`. Relaxed (a second view, not in the paper): where no letter stands in brackets, a bare
-    letter that the answer consists of, begins with (`B)`, `b.`) or names (`the answer is B`); else
-    the text of exactly one option as whole words. The article "a" is no letter.
+    and `B)`. Relaxed (a second view, not in the paper): a thought in tags is no part of the
+    answer; where no letter stands in brackets, a bare letter that the answer consists of, begins
+    with (`B)`, `**D**`, `I choose D.`, `D` on a line of its own) or names (`the answer is B`);
+    else the text of exactly one option as whole words, unless it is denied (`not red`). The
+    article "a" is no letter.
 
     Args:
         prediction: The model's words, without a response line; see `prediction_text` for the rest.
@@ -240,8 +262,8 @@ def choice_outcome(
         return _choice(None, None, "empty")
     bracketed = set(_BRACKETED.findall(words))
     letter = bracketed.pop() if len(bracketed) == 1 else None
-    if relaxed and letter is None and not bracketed:
-        letter = _bare_letter(words) or _option_letter(words, letters, options or {})
+    if relaxed and letter is None:
+        letter = _relaxed_letter(words, letters, options or {})
     return _choice(letter, roles.get(letter or ""), "unusable")
 
 
@@ -305,25 +327,64 @@ def _roles(letters: Mapping[str, str]) -> dict[str, str]:
     return roles
 
 
-def _bare_letter(words: str) -> str | None:
-    flat = " ".join(words.split())
-    tokens: list[str] = [t for t in _TOKEN.findall(flat.lower()) if t not in _LEAD_IN]
-    if len(tokens) == 1 and tokens[0] in tuple("abcd"):
-        return tokens[0].upper()
+def _relaxed_letter(
+    words: str, letters: Mapping[str, str], options: Mapping[str, str]
+) -> str | None:
+    visible = _TOKEN_TAG.sub("\n", blank_thoughts(words)).strip()
+    bracketed = set(_BRACKETED.findall(visible))
+    if bracketed:
+        return bracketed.pop() if len(bracketed) == 1 else None
+    return _bare_letter(visible) or _option_letter(visible, letters, options)
+
+
+def _bare_letter(text: str) -> str | None:
+    """The letter that an answer begins with or names, None where it begins with or names two."""
+    flat = " ".join(text.split())
     marked: set[str] = set(_MARKED.findall(flat))
-    leading = _LEADING.match(flat)
+    leading = _leading_letters(text)
     if leading:
-        first = str(leading[1]).upper()
-        return first if marked <= {first} else None
-    stated: set[str] = {one or other for one, other in _STATED.findall(flat)}
-    stated &= set(LETTERS)
+        marked |= leading
+        return marked.pop() if len(marked) == 1 else None
+    stated: set[str] = {(one or other).upper() for one, other in _STATED.findall(flat)}
     return stated.pop() if len(stated) == 1 else None
+
+
+def _leading_letters(text: str) -> set[str]:
+    """The letter behind an answer's first words ("I choose ..."), with those joined to it."""
+    found: set[str] = set()
+    for word in islice(_WORD.finditer(text), _MAX_LEAD):
+        if _is_letter(word, text):
+            found.add(word.group().upper())
+            if _PLAIN.match(text, word.end()):
+                # "B is dark blue and C is blue" chooses neither.
+                found.update(_MENTIONED.findall(text))
+            continue
+        said = word.group().lower()
+        if said not in ("or", "and") and (found or said not in _LEAD_IN):
+            break
+    return found
+
+
+def _is_letter(word: re.Match[str], text: str) -> bool:
+    """Whether a word is an option's letter rather than an article or a part of a word."""
+    letter = word.group()
+    if len(letter) != 1 or letter.upper() not in tuple(LETTERS):
+        return False
+    behind = text[word.end() : word.end() + 40]
+    if not behind.strip(" *_`~\"'.)\n") or behind.lstrip(" ")[:1] == "\n":
+        return True
+    if behind[0] in _ENDS_LETTER:
+        return behind[0] != "." or not behind[1:2].isalnum()
+    if behind[0] != " " or not letter.isupper():
+        return False
+    after = behind.split(maxsplit=1)[0]
+    return letter != "A" or after[0] in _DASHES or after.lower() in _AFTER_A
 
 
 def _option_letter(
     words: str, letters: Mapping[str, str], options: Mapping[str, str]
 ) -> str | None:
-    """The letter of the only option whose text stands in the answer.
+    """The letter of the only option whose text stands in the answer, and is not denied there.
 
     Longer options are looked for first and taken out: "dark red" is not "red" as well.
     """
@@ -337,10 +398,20 @@ def _option_letter(
     for role in sorted(wanted, key=lambda role: -len(wanted[role])):
         answer = wanted[role]
         if contains(text, answer):
+            if _denied(text, answer):
+                return None
             found.append(letters[role])
             for _ in range(2):  # neighbours share a space, so one pass may skip every other
                 text = text.replace(f" {answer} ", " \n ")
     return found[0] if len(found) == 1 else None
+
+
+def _denied(text: str, answer: str) -> bool:
+    """Whether a negator stands right before the first place of an answer: "is not really red"."""
+    before = text[: text.index(f" {answer} ")][-40:].split()
+    # "isn't" falls apart into "isn" and "t".
+    near = any(word in _DENIALS or word == "t" for word in before[-2:])
+    return near or not _NEAR_DENIALS.isdisjoint(before[-1:])
 
 
 def _normalise(text: str) -> str:

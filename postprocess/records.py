@@ -39,6 +39,12 @@ _LINE_START = re.compile(r'\{\s*"pragclash"\s*:')
 _ROUNDING = 1e-4
 """Log-probabilities above zero by no more than this are rounding of a probability of one."""
 
+_SUM_ROUNDING = 0.01
+"""How far the sets' probabilities may sum above one: log-probabilities of two decimals do."""
+
+_CENSORED = "censored"
+"""Source of a score of which a set is an upper bound; bounds may sum above one."""
+
 
 class Response(NamedTuple):
     """An answer taken apart: the model's words, and what a wrapper measured beside them."""
@@ -79,10 +85,13 @@ def attach_response(
     A line of the same form that the model itself wrote at its end is dropped first: a model
     cannot hand in its own score.
 
+    Choices that `read_response` would refuse (a backend's figures need not be probabilities) are
+    left out, and the answer has no score.
+
     Args:
         text: The backend's answer, unchanged.
         choices: Natural log of the summed probability of each answer set, or None for no score.
-        step: Index of the generated token the score was read at.
+        step: Index of the generated token the score was read at; a negative one is left out.
         source: What the score rests on.
         finish: `length` or `stop`, where known.
         **details: Further facts, JSON values.
@@ -96,9 +105,10 @@ def attach_response(
     while (parsed := read_response(text)).text != text:
         text = parsed.text
     line: dict[str, Any] = {"pragclash": RESPONSE_LINE_VERSION}
-    if choices is not None:
-        line["choices"] = {name: float(logp) for name, logp in choices.items()}
-        if step is not None:
+    logps = {name: float(logp) for name, logp in (choices or {}).items()}
+    if _log_probabilities(logps, source) is not None:
+        line["choices"] = logps
+        if step is not None and step >= 0:
             line["step"] = step
         line["source"] = source
     if finish is not None:
@@ -111,7 +121,10 @@ def read_response(text: str | None) -> Response:
     r"""Take an answer apart into the model's words and the response line.
 
     The line is the last one of the answer; anything that is not exactly a response line (another
-    version, a value that is no log-probability, a missing brace) stays part of the text.
+    version, a key given twice, a value that is no log-probability, sets whose probabilities sum
+    above one, a missing brace) stays part of the text. Sets under the source `censored` may sum
+    above one, since an upper bound stands for what a server did not return. A step that is no
+    index counts as not given.
 
     >>> read_response('No\n{"pragclash": 1, "choices": {"Yes": -2.0, "No": -0.2}}').choices
     {'Yes': -2.0, 'No': -0.2}
@@ -125,24 +138,24 @@ def read_response(text: str | None) -> Response:
     if len(last) > MAX_LINE_CHARS or not _LINE_START.match(last):
         return whole
     try:
-        line = json.loads(last)
+        line = json.loads(last, object_pairs_hook=_unique, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return whole
     version = line.pop("pragclash", None)
-    if version is True or version != RESPONSE_LINE_VERSION:
+    if type(version) is not int or version != RESPONSE_LINE_VERSION:
         return whole
+    source = line.pop("source", None)
     choices = line.pop("choices", None)
     if choices is not None:
-        choices = _log_probabilities(choices)
+        choices = _log_probabilities(choices, source)
         if choices is None:
             return whole
     step = line.pop("step", None)
-    source = line.pop("source", None)
     finish = line.pop("finish", None)
     return Response(
         head.rstrip("\r"),
         choices,
-        step if isinstance(step, int) and not isinstance(step, bool) else None,
+        step if type(step) is int and step >= 0 else None,
         source if isinstance(source, str) else None,
         finish if isinstance(finish, str) else None,
         line,
@@ -200,8 +213,20 @@ def failure_text(reason: str, retries: int = 1) -> str:
     return f"{FAILED_PREFIX} after {retries} retries] {reason}"
 
 
-def _log_probabilities(value: object) -> dict[str, float] | None:
-    """A mapping of names to finite log-probabilities, or None where it is not one."""
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object as a dict; raises ValueError for a key given twice."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is given twice")
+    return found
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _log_probabilities(value: object, source: object) -> dict[str, float] | None:
+    """Names mapped to log-probabilities of disjoint sets, or None where the value is none."""
     if not isinstance(value, dict) or not value:
         return None
     out: dict[str, float] = {}
@@ -212,4 +237,5 @@ def _log_probabilities(value: object) -> dict[str, float] | None:
         if not -1e300 < logp <= _ROUNDING:
             return None
         out[name] = min(0.0, float(logp))
-    return out
+    total = math.fsum(map(math.exp, out.values()))
+    return None if total > 1 + _SUM_ROUNDING and source != _CENSORED else out

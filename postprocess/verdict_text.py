@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from postprocess import verdict_words as vocabulary
+from postprocess.thoughts import blank_thoughts
 
 
 def _folding() -> dict[int, str]:
@@ -39,7 +40,6 @@ def _folding() -> dict[int, str]:
 
 
 _FOLDING = _folding()
-_THOUGHT = re.compile(r"</(?:think|thinking|reasoning)>")
 _TAG = re.compile(r"<\|?/?[a-z_]{1,20} ?/?\|?>|\[/?inst\]")
 _STYLE_TAG = re.compile(r"</?(?:b|i|u|em|strong|code|span|mark|text)>")
 _LABEL_TAG = re.compile(r"<(answer|verdict|conclusion|decision|response|output)>")
@@ -51,6 +51,11 @@ _END = re.compile(r"\n+|[!?]+|;|\.+(?=[\s\"')\]}*_~`$]|\Z)")
 _WORD = re.compile(r"(?:[^\W_]|[\u0300-\u036f])+(?:'[^\W_]+)*")
 _NUMBER_SIGN = re.compile(r"(?<!\w)no ?\Z")
 _NUMBER_NEXT = re.compile(r" *\d")
+_TURN = re.compile(
+    r"\n[ \t]*(?:#{2,}[ \t]*(?=\n)|(?:#{1,6} ?|\*\*)?(?:user|human|instruction|question|input|q)"
+    r"(?:\*\*)?[ \t]*:)"
+    r"|</s>|<\|(?:im_end|endoftext|eot_id|end|eos)\|>|<(?:end_of_turn|eos)>"
+)
 _ABBREVIATION = re.compile(r"(?:(?<!\w)(?:dr|mr|mrs|ms|prof|vs|st)|(?<!\w)[a-z]\.[a-z])\Z")
 
 _TELLING_WORDS = "|".join(sorted(vocabulary.YES | vocabulary.NO | vocabulary.LABELS | {"not"}))
@@ -101,20 +106,31 @@ class Sentence(NamedTuple):
 def fold(text: str) -> str:
     r"""The text in one case and spelling, of the same length, tags and quotations blanked.
 
-    Reasoning in front of a closing tag is blanked too.
+    A thought in tags is blanked too, closed or cut (`postprocess.thoughts`).
 
     >>> fold("“Yes” — it is\xa0<b>ＮＯ</b>")
     '"yes" — it is    no    '
     """
     text = text.translate(_FOLDING)
+    text = blank_thoughts(text)
     if "<" in text or "[" in text:
-        thoughts = list(_THOUGHT.finditer(text))
-        if thoughts:
-            text = " " * thoughts[-1].end() + text[thoughts[-1].end() :]
         text = _TAG.sub(_untag, text)
     for quoted in (_DOUBLE_QUOTED, _SINGLE_QUOTED):
         text = quoted.sub(_unquote, text)
     return text
+
+
+def first_turn(text: str) -> int | None:
+    r"""Where the answer ends if a base model ran on into the next exercise or turn, else None.
+
+    Such a turn begins behind an end-of-turn token, at a line of number signs, or at a line that a
+    user's label begins. Nothing in it is part of the answer.
+
+    >>> first_turn("No\n\nUser: Is it sarcastic?\nAssistant: Yes")
+    3
+    """
+    turn = _TURN.search(blank_thoughts(text.translate(_FOLDING)))
+    return None if turn is None else turn.start()
 
 
 def spans(text: str) -> list[Span]:

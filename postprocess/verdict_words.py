@@ -34,7 +34,7 @@ OPENERS = _words(
     "certainly probably absolutely undoubtedly obviously surely likely most very simply just "
     "indeed ultimately finally actually wait clear definite resounding firm simple strong emphatic "
     "of course in short opinion conclusion text textbf mathrm final it's it is that's i'm afraid "
-    "with go correct"
+    "with go correct hard hell heck"
 )
 """What may stand before a yes or no that still opens its sentence or follows its label."""
 
@@ -63,12 +63,26 @@ FIRST_PERSON = _words("i i'd i'll i'm we we'd we'll let let's me my must")
 
 ADVERBS = _words(
     "a an definitely clearly probably simply most likely just indeed certainly definite clear "
-    "resounding firm simple strong emphatic with for the word therefore thus also"
+    "resounding firm simple strong emphatic hard with for the word therefore thus also"
 )
 """Passed over between an introducer and its yes or no."""
 
 COPULAS = _words("is be was remains it's that's")
-ARTICLES = _words("a an definite clear resounding firm simple strong emphatic definitive")
+ARTICLES = _words("a an definite clear resounding firm simple strong emphatic definitive hard")
+
+NAMED = _words("level score rating presence detection status label present detected found evident")
+"""What may stand between "sarcasm" and the colon behind which its value stands."""
+
+PARTICIPLES = _words("present detected found evident")
+"""Of these "sarcasm" can be the subject: "Sarcasm detected: the author mocks the rain"."""
+
+ABSENT = _words("0 zero none nil absent")
+"""Behind "sarcasm:" these deny it. A degree ("low", "high", "3/10") decides nothing."""
+
+EXPLAINING = _words(
+    "the it it's its this that there because since as he she they while although given"
+)
+"""Behind "sarcastic:" these begin an explanation, and "sarcastic" is the answer."""
 
 SURE_NOT = _words(
     "absolutely definitely certainly probably clearly obviously surely likely course afraid"
@@ -88,9 +102,36 @@ HEDGES = _words(
     "if whether may might could perhaps maybe possibly potentially unless unclear unsure uncertain "
     "when depends what why how mean means imply implies were borderline supposedly allegedly "
     "hypothetically theoretically arguably people everyone someone somebody others often sometimes "
-    "usually generally"
+    "usually generally unlikely doubtful improbable questionable debatable possible possibility "
+    "plausible conceivable chance chances odds hesitate hesitant reluctant tempting"
 )
-"""A clause with one of these decides nothing."""
+"""A clause with one of these decides nothing.
+
+So does one that doubts or weighs how likely it is; "likely" alone, "probably" and "most likely" are
+a model's manner of speaking.
+"""
+
+DISTANCING = _words("doubt doubts deny denies disagree dispute disputes reject rejects question")
+"""The same, unless denied: "I doubt that it is sarcastic", but "there is no doubt that it is"."""
+
+HARD = _words("hard difficult tough stretch premature risky unfair")
+"""The same before "to": "It is a stretch to call it sarcastic"."""
+
+DENIALS = _words("false untrue wrong incorrect inaccurate erroneous impossible mistake error")
+"""Before "that" or "to", and as what is said of the claim, these deny it plainly.
+
+"It is wrong to call it sarcastic", "The claim that it is sarcastic is false".
+"""
+
+AFFIRMATIONS = _words("true correct right accurate")
+"""Said of the claim, these uphold it."""
+
+CONTRASTS = _words("but while whereas though although yet however")
+ELLIPSES = _words("is are was does do be isn't aren't doesn't don't not")
+"""A contrast that ends in one of these says the opposite of the claim before it."""
+
+SPOKEN_OF = _words("form format like example whether could might")
+"""Right before a label, these speak about a verdict: "in the form Verdict: Yes"."""
 
 PARTLY = _words("necessarily always entirely purely completely fully only wholly")
 """Denied, these leave the question open: "not necessarily sarcastic"."""
@@ -103,7 +144,7 @@ UNDECIDED = _words(
 
 DOUBTS = _words("maybe perhaps possibly unsure uncertain unclear depends")
 
-NOT_KNOWN = _words("clear obvious evident sure certain apparent enough known")
+NOT_KNOWN = _words("clear obvious evident sure certain apparent enough known likely probable")
 """Denied, these withhold the verdict: "it is not clear that ..."."""
 
 REFUSALS = _words(
@@ -158,7 +199,7 @@ FILLING = _words(
     "like good perfect classic typical n't never hardly scarcely far from free lack absence devoid "
     "instead opposed more supposed appropriate found together them these they mismatch "
     "contradiction contrast description coincidence error unrelated random simple plain "
-    "ordinary mere un joint with made written said spoken posted"
+    "ordinary mere un joint opposite with made written said spoken posted"
 )
 """Words that may stand between the verb and "sarcastic"; adverbs in -ly may as well."""
 
@@ -180,6 +221,10 @@ BREAKERS = _words(
     "however rather"
 )
 """Words before which a clause ends."""
+
+PARTS = _words("picture image photo photograph caption text words")
+JOINED_VERBS = _words("together are aren't do don't were seem appear convey express form make show")
+"""An "and" between two parts of the pair, one of these behind them, parts no clauses."""
 
 CONCLUDERS = _words(
     "therefore thus hence overall consequently accordingly conclusion ultimately summary"

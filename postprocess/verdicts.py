@@ -16,12 +16,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from postprocess import verdict_words as vocabulary
 from postprocess.verdict_text import (
     SOFT,
     Sentence,
+    first_turn,
     fold,
     sentence_at,
     spans,
@@ -33,6 +35,10 @@ PROMPTS = ("zero_shot", "cot")
 
 _LOOK = 24
 """How many words a look to the left takes in."""
+
+
+_MAX_TURNS = 3
+"""How often adjoining sentences may state the other verdict before none of them counts."""
 
 
 class Verdict(NamedTuple):
@@ -109,9 +115,20 @@ def find_verdict(text: str | None, prompt: str = "zero_shot") -> Verdict | None:
     >>> find_verdict("This caption isn't sarcastic.")
     Verdict(value=0, start=13, end=28, by='sentence')
     """
-    cot = is_cot(prompt)
-    findings = list(_findings(fold(text or ""), cot))
-    found = _decide_cot(findings) if cot else _decide_zero_shot(findings)
+    text = text or ""
+    if is_cot(prompt):
+        return _verdict(_decide_cot(list(_findings(fold(text), cot=True))))
+    turn = first_turn(text)
+    # A base model goes on with the next exercise; its first answer is the one asked for.
+    found = None if turn is None else _direct_verdict(text[:turn])
+    return found or _direct_verdict(text)
+
+
+def _direct_verdict(text: str) -> Verdict | None:
+    return _verdict(_decide_zero_shot(list(_findings(fold(text), cot=False))))
+
+
+def _verdict(found: _Finding | None) -> Verdict | None:
     if found is None or found.value is None:
         return None
     return Verdict(found.value, found.start, found.end, found.by)
@@ -131,6 +148,8 @@ class _Finding(NamedTuple):
     by: Literal["word", "sentence"]
     echo: bool = False
     """Whether it is "Yes or No", the question's own options."""
+    sentence: int = -1
+    """Which sentence of the answer it stands in."""
 
 
 def _decide_zero_shot(findings: Sequence[_Finding]) -> _Finding | None:
@@ -156,15 +175,34 @@ def _decide_zero_shot(findings: Sequence[_Finding]) -> _Finding | None:
 
 
 def _decide_cot(findings: Sequence[_Finding]) -> _Finding | None:
-    """The last finding of the best rank; withheld, or asked once more behind it, there is none."""
+    """The last finding of the best rank; withheld, or asked once more behind it, there is none.
+
+    Nor is there one where the answer only goes back and forth between the two (`_loops`).
+    """
     ranked = [finding for finding in findings if not finding.echo]
     if not ranked:
         return None
     best = min(finding.rank for finding in ranked)
-    last = [finding for finding in ranked if finding.rank == best][-1]
+    stated = [finding for finding in ranked if finding.rank == best]
+    last = stated[-1]
+    if best == 1 and _loops(stated):
+        return None
     if best > 1 and any(finding.echo and finding.start > last.start for finding in findings):
         return None
     return last
+
+
+def _loops(stated: Sequence[_Finding]) -> bool:
+    """Whether one verdict follows the other, sentence on sentence, three times or more.
+
+    A model that thinks again between two verdicts has changed its mind; one that does not is
+    repeating itself.
+    """
+    turns = sum(
+        one.value != other.value and other.sentence - one.sentence == 1
+        for one, other in pairwise(stated)
+    )
+    return turns >= _MAX_TURNS
 
 
 def _findings(text: str, cot: bool) -> Iterator[_Finding]:
@@ -197,8 +235,12 @@ def _findings(text: str, cot: bool) -> Iterator[_Finding]:
             if rank is not None:
                 findings.append(scan.word(opening, rank))
                 findings.sort(key=_start)
+        retracts = takes_back and stated
+        if cot and not retracts:
+            findings = _uncontradicted(findings)
         for finding in findings:
-            if takes_back and stated:
+            finding = finding._replace(sentence=number)
+            if retracts:
                 yield finding._replace(rank=1)
             elif not cot or finding.rank != 3 or number >= len(found) - 2:
                 stated = stated or finding.rank == 1
@@ -207,6 +249,22 @@ def _findings(text: str, cot: bool) -> Iterator[_Finding]:
             yield _Finding(2, None, *sentence.spans[i], "word", echo=True)
         if scan.announces_next():
             announced_at = number + 1
+
+
+def _uncontradicted(findings: Sequence[_Finding]) -> list[_Finding]:
+    """One sentence's findings, a concluded yes or no withheld where a claim behind it differs.
+
+    "Yes, but that alone isn't sarcasm" says yes to something else.
+    """
+    claims = [finding for finding in findings if finding.by == "sentence"]
+    return [
+        finding._replace(value=None)
+        if finding.by == "word"
+        and finding.rank == 2
+        and any(claim.start > finding.start and claim.value != finding.value for claim in claims)
+        else finding
+        for finding in findings
+    ]
 
 
 def _takes_back(words: Sequence[str]) -> bool:
@@ -242,6 +300,8 @@ class _Scan:
         """First words behind a label, in order."""
         self.named: dict[int, int] = {}
         """For "sarcastic: no": the word after the colon, by the place of "sarcastic"."""
+        self.rated: dict[int, tuple[int | None, int]] = {}
+        """For "sarcasm: none" and "sarcasm: low": value and place of the word after the colon."""
         for i, word in enumerate(self.words):
             self._read_label(i, word)
 
@@ -294,6 +354,9 @@ class _Scan:
         if not names_sarcasm and word not in vocabulary.LABELS and not (word == "a" and i == 0):
             return
         at = i + 1
+        if names_sarcasm:
+            while at <= i + 2 and self.words[at : at + 1] and self.words[at] in vocabulary.NAMED:
+                at += 1
         while at < len(self.words) and at in self.sentence.options:
             at += 1
         if at >= len(self.words):
@@ -308,6 +371,10 @@ class _Scan:
                     opening = at
                 if opening is not None:
                     self.named[i] = opening
+                elif separated:
+                    self._read_rating(i, at)
+        elif self._spoken_of(i):
+            return
         elif word == "a":
             if ":" in gap:
                 self.regions.append(at)
@@ -319,6 +386,45 @@ class _Scan:
                 self.regions.append(behind)
             elif word == "verdict" and self.polar[at] is not None:
                 self.regions.append(at)
+
+    def _read_rating(self, i: int, at: int) -> None:
+        """Note what stands behind "sarcasm:" at word i where it is neither yes nor no.
+
+        A word of absence or presence decides. Anything else leaves it open ("low"), except what
+        explains a "sarcastic" that is itself the answer.
+        """
+        words = self.words
+        before = words[self._clause_start(i) : i]
+        if self.gaps[i] != "_" and any(_claims(word) or _denies(word) for word in before):
+            return
+        alone = at + 1 == len(words) or bool(self.gaps[at + 1].strip(SOFT))
+        value: int | None = None
+        following = words[at + 1] if at + 1 < len(words) else ""
+        if words[at] in vocabulary.ABSENT:
+            # "none/low" and "0/1" are the options, "0/10" is a degree.
+            listed = "/" in self.gaps[at + 1] and not (following.isdigit() and following != "1")
+            value = 0 if (alone and not listed) or following in vocabulary.PRESENT else None
+        elif words[at] == "not" and words[at + 1 : at + 2]:
+            at += 1
+            denied = words[at] in vocabulary.PRESENT or words[at : at + 2] == ["at", "all"]
+            value = 0 if denied else None
+        elif (alone and words[at] in vocabulary.PRESENT) or (
+            # A flag; "sarcasm: 1" may be a degree.
+            (words[i], words[at:]) == ("sarcastic", ["1"])
+        ):
+            value = 1
+        elif words[at] in vocabulary.EXPLAINING and (
+            words[i] != "sarcasm" or words[at - 1] in vocabulary.PARTICIPLES
+        ):
+            return
+        self.rated[i] = value, at
+
+    def _spoken_of(self, i: int) -> bool:
+        """Whether the sentence speaks about the verdict at label i, and does not give it."""
+        start = max(self._clause_start(i), i - 8)
+        before = self.words[start:i]
+        weighs = any(pair == ("whether", "to") for pair in pairwise(before))
+        return weighs or not vocabulary.SPOKEN_OF.isdisjoint(before[-3:])
 
     def _behind_copula(self, at: int) -> int | None:
         """The word behind "is", "would be" and the like at word `at`, if they stand there."""
@@ -332,6 +438,10 @@ class _Scan:
         """What stands behind labels."""
         for i in self.named.values():
             yield self.word(i, 1, vocabulary.TRUTH.get(self.words[i]))
+        for i, (value, at) in self.rated.items():
+            if value is not None:
+                start, end = self.sentence.spans[i][0], self.sentence.spans[at][1]
+                yield _Finding(1, 1 if value else 0, start, end, "sentence")
         for at in self.regions:
             opening = self.opening(at)
             if opening is not None:
@@ -399,7 +509,7 @@ class _Scan:
         for i, word in enumerate(self.words):
             claim = None
             if vocabulary.SARCASM.match(word):
-                if i not in self.named:
+                if i not in self.named and i not in self.rated:
                     claim = self._claim(i)
             elif i == len(self.words) - 1 or word in ("not", "isn't"):
                 claim = self._short_claim(i)
@@ -407,6 +517,17 @@ class _Scan:
                 value, first = claim
                 start, end = self.sentence.spans[first][0], self.sentence.spans[i][1]
                 yield _Finding(self._claim_rank(i), value, start, end, "sentence")
+            elif i == len(self.words) - 1 and self._contrasts(i):
+                yield _Finding(self._claim_rank(i), None, *self.sentence.spans[i], "sentence")
+
+    def _contrasts(self, i: int) -> bool:
+        """Whether word i ends a contrast: "The picture is not sarcastic, but the caption is"."""
+        before = self.words[max(0, i - _LOOK) : i]
+        return (
+            self.words[i] in vocabulary.ELLIPSES
+            and not vocabulary.CONTRASTS.isdisjoint(before)
+            and any(map(vocabulary.SARCASM.match, before))
+        )
 
     def _claim_rank(self, i: int) -> int:
         if self._in_region(i):
@@ -456,7 +577,11 @@ class _Scan:
             gap = self.gaps[at]
             if any(mark in gap for mark in ",:()—[]{}|=") or " - " in gap:
                 break
-            if self.words[at - 1] in vocabulary.BREAKERS and not self._is_than(at - 1):
+            if (
+                self.words[at - 1] in vocabulary.BREAKERS
+                and not self._is_than(at - 1)
+                and not self._joins_parts(at - 1)
+            ):
                 break
             at -= 1
         return at
@@ -464,6 +589,16 @@ class _Scan:
     def _is_than(self, i: int) -> bool:
         """Whether word i is the "rather" of "rather than"."""
         return self.words[i : i + 2] == ["rather", "than"]
+
+    def _joins_parts(self, i: int) -> bool:
+        """Whether word i is the "and" of "the picture and the caption are"."""
+        if self.words[i] != "and" or i == 0 or self.words[i - 1] not in vocabulary.PARTS:
+            return False
+        article = self.words[i + 1] in ("the", "its", "this")
+        after = self.words[i + 1 + article : i + 3 + article]
+        return (
+            len(after) == 2 and after[0] in vocabulary.PARTS and after[1] in vocabulary.JOINED_VERBS
+        )
 
     def _denied_before(self, start: int) -> bool:
         """Whether an earlier clause denies the thought: "I do not think, all told, that it is"."""
@@ -481,6 +616,17 @@ class _Scan:
             return True
         for k, word in enumerate(clause):
             following = clause[k + 1 : k + 4]
+            if word in vocabulary.DISTANCING:
+                before = clause[max(0, k - 3) : k]
+                if "beyond" not in before and not any(map(_denies, before)):
+                    return True
+            if word in vocabulary.HARD and following[:1] == ["to"]:
+                return True
+            if word in vocabulary.DENIALS:
+                if word == "impossible" and not vocabulary.REFUSED.isdisjoint(following[1:2]):
+                    return True
+                if following[:1] not in (["that"], ["to"]) and any(map(_claims, clause[:k][-1:])):
+                    return True
             if word in ("would", "can", "should", "i'd", "we'd"):
                 own = word != "should" and not vocabulary.FIRST_PERSON.isdisjoint(
                     clause[max(0, k - 1) : k + 1]
@@ -573,9 +719,13 @@ class _Scan:
         ):
             denials.append(i - 1)
         inner = 1 if vocabulary.NEGATED_FORM.match(words[i]) else 0
-        behind = 0
+        behind: int | None = 0
         if self._is_subject(i):
             behind = sum(map(_denies, words[i + 1 : i + 4]))
+        elif words[i] == "sarcastic" and "reason" not in words[start:i]:
+            behind = self._said_of_claim(i)
+        if behind is None:
+            return None
         count = len(denials) + inner + behind
         if count > 1:
             return None
@@ -583,13 +733,36 @@ class _Scan:
             return 1, i
         return 0, denials[0] if denials and i - denials[0] <= 4 else i
 
+    def _said_of_claim(self, i: int) -> int | None:
+        """How many denials say of the claim that ends at word i that it is false; None: unsure."""
+        after = self.words[i + 1 : i + 6]
+        if after[:1] not in (
+            ["is"],
+            ["isn't"],
+            ["was"],
+            ["wasn't"],
+            ["would"],
+            ["seems"],
+        ) or self.gaps[i + 1].strip(SOFT):
+            return 0
+        said = [w for w in after if not w.endswith("ly")][1:3]
+        denied = sum(map(_denies, (after[0], *said[:1])))
+        judged = said[1:] if said[:1] == ["not"] else said
+        if judged[:1] and judged[0] in vocabulary.DENIALS:
+            return denied + 1
+        return denied if judged[:1] and judged[0] in vocabulary.AFFIRMATIONS else None
+
     def _bears(self, at: int, start: int) -> bool:
         """Whether the negator at word `at`, if it is one, denies what its clause says."""
         words = self.words
         word = words[at]
+        following = words[at + 1 : at + 4]
+        if word in vocabulary.DENIALS:
+            return following[:1] in (["that"], ["to"])
+        if word in ("opposite", "short"):
+            return following[:1] == ["of"] and words[at + 2 : at + 3] != ["what"]
         if not _denies(word):
             return False
-        following = words[at + 1 : at + 4]
         if not vocabulary.NO_DENIAL.isdisjoint(following[:2]):
             return False
         if following[:1] in (["only"], ["just"], ["merely"], ["simply"]):

@@ -159,7 +159,8 @@ def test_a_judge_gives_a_label_or_none(text, relaxed):
 @pytest.mark.parametrize(
     "unit",
     ["(", "(A)(B)", "((A))", "y", "ing ", "a" * 97 + " ", "\x00", "\ud800", "!", " ", "answer ",
-     "answer is A!", "A) ", "dark red ", "İ", "conflict ", "[" * 50 + "]" * 50, "the ", "_"],
+     "answer is A!", "A) ", "dark red ", "İ", "conflict ", "[" * 50 + "]" * 50, "the ", "_",
+     "<think>", "</think>", "D ", "B C ", "not red ", "<a", "choose "],
 )  # fmt: skip
 def test_a_megabyte_is_read_in_linear_time(unit):
     text = (unit * (MEGABYTE // len(unit) + 1))[:MEGABYTE]

@@ -111,6 +111,24 @@ def test_forms_of_a_prompt_are_read_alike_and_unknown_ones_are_refused():
             read_verdict("Yes", prompt)
 
 
+def test_a_chain_of_thought_that_goes_back_and_forth_settles_nothing():
+    loop = "Verdict: Yes\nVerdict: No\n" * 50
+    assert read_verdict(loop, "cot") is None
+    assert read_verdict(f"{loop}Verdi", "cot") is None
+    # Two turns may be a change of mind, and the same verdict again is none.
+    assert read_verdict("Verdict: Yes\nVerdict: No\nVerdict: Yes", "cot") == 1
+    assert read_verdict("Verdict: No\n" * 50, "cot") == 0
+
+
+@pytest.mark.parametrize("turn", ["\n\nUser: ", "\n###\n", "</s>", "<|im_end|>\n", "\n### Human: "])
+@pytest.mark.parametrize(("word", "value"), [("Yes", 1), ("No.", 0)])
+def test_the_first_answer_counts_where_a_base_model_runs_on(turn, word, value):
+    other = "No" if value else "Yes"
+    assert read_verdict(f"{word}{turn}Is it?\nAssistant: {other}") == value
+    # With no verdict in front of the turn there is no first answer.
+    assert read_verdict(f"Well.{turn}\nAssistant: {other}") == 1 - value
+
+
 def test_no_text_is_no_verdict():
     assert read_verdict(None) is None
     assert verdict_span(None, "cot") is None
@@ -143,6 +161,17 @@ UNITS = [
     "a'a",
     "<a",
     "</think>",
+    "<think>",
+    "◁think▷",
+    "<think>a</think>",
+    "sarcasm: ",
+    "sarcasm: none, ",
+    "opposite of ",
+    "\nUser: ",
+    "\n###",
+    "</s>",
+    "Verdict: Yes\nVerdict: No\n",
+    "the picture and caption are ",
     "\n",
     ". ",
     "1. ",
