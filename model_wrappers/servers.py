@@ -318,10 +318,9 @@ def score_reply(
     if step is None or not tokens[step][1]:
         return None
     returned = tokens[step][1]
-    rest = 1.0 - math.fsum(map(math.exp, returned.values()))
-    bound = min(returned.values())
-    if rest > 0:
-        bound = min(bound, math.log(rest))
+    # Rounding can put the returned probabilities at one or above: little is left, not anything.
+    rest = max(1.0 - math.fsum(map(math.exp, returned.values())), 1e-9)
+    bound = min(*returned.values(), math.log(rest))
     choices: dict[str, float] = {}
     censored = []
     for name, words in reading.choices:

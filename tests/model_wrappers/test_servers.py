@@ -349,3 +349,9 @@ def test_values_that_are_no_log_probabilities_are_left_out() -> None:
     assert (text, returned) == ("Yes", {"Yes": -0.5})
     assert servers._tokens(Hostile(content=[Hostile(token=3)])) == []
     assert servers._tokens(None) == servers._tokens(Hostile(content="x")) == []
+
+
+def test_rounding_above_one_leaves_little_for_a_set_that_was_not_returned():
+    score = score_reply([token("Yes", Yes=0.6, yes=0.4000001)], "Yes", ZERO_SHOT)
+    assert score.censored == ("No",)
+    assert score.choices["No"] <= math.log(1e-9)
