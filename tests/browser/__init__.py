@@ -36,12 +36,11 @@ def _tools() -> tuple[str, str, str] | str:
         return "chromium is not installed (Debian: apt-get install chromium)"
     named = os.environ.get("PRAGCLASH_NODE_MODULES")
     folders = [Path(named)] if named else []
-    folders += [HERE / "node_modules", ROOT / "tests/postprocess/browser/node_modules"]
-    folders += [ROOT / "node_modules"]
+    folders += [HERE / "node_modules", ROOT / "node_modules"]
     for folder in folders:
         if (folder / PACKAGE / "package.json").is_file():
             return node, chromium, str(folder / PACKAGE)
-    return f"{PACKAGE} is not installed: npm install --prefix tests/postprocess/browser"
+    return f"{PACKAGE} is not installed: npm install --prefix tests/browser"
 
 
 def need_browser() -> tuple[str, str, str]:

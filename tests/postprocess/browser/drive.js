@@ -2,7 +2,7 @@
 // Usage: node drive.js CHROMIUM PAGE SCENARIO [SCREENSHOTS]
 "use strict";
 const path = require("path");
-const { chromium } = require("playwright-core");
+const { chromium } = require(process.env.PLAYWRIGHT_CORE);
 
 const [executablePath, file, scenario, shots] = process.argv.slice(2);
 const url = `file://${file}`;

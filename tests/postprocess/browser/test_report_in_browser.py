@@ -1,14 +1,12 @@
 """The report in a real browser: it opens quickly and alone, and filters, keyboard, links work.
 
-Needs Chromium (`apt-get install chromium`, or PRAGCLASH_CHROMIUM), node, and playwright-core
-(`npm install` in this folder); skips where one is missing. PRAGCLASH_SCREENSHOTS=DIR keeps pictures
-of every page at both widths, light and dark.
+What it needs, and what it skips without, stands in `tests/browser`. PRAGCLASH_SCREENSHOTS=DIR keeps
+pictures of every page at both widths, light and dark.
 """
 
 import json
 import os
 import random
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from postprocess import report
 from postprocess.report_pairs import Media
 from postprocess.runs import read_runs
 from postprocess.table_model import Options
+from tests.browser import need_browser
 from tests.postprocess import synthetic
 from tests.postprocess.run_folders import write_run
 from tests.postprocess.test_report import HOSTILE, hostile_run, picture
@@ -30,14 +29,7 @@ OPENS_WITHIN_MS = 2000
 @pytest.fixture(scope="module")
 def drive():
     """Runs a scenario of drive.js on a page and returns what it saw."""
-    chromium = os.environ.get("PRAGCLASH_CHROMIUM") or shutil.which("chromium")
-    node = shutil.which("node")
-    if not chromium:
-        pytest.skip("no Chromium here: apt-get install chromium, or set PRAGCLASH_CHROMIUM")
-    if not node:
-        pytest.skip("no node here")
-    if not (HERE / "node_modules" / "playwright-core").is_dir():
-        pytest.skip(f"no playwright-core here: npm install in {HERE}")
+    node, chromium, playwright = need_browser()
     shots = os.environ.get("PRAGCLASH_SCREENSHOTS")
     if shots:
         Path(shots).mkdir(parents=True, exist_ok=True)
@@ -45,7 +37,14 @@ def drive():
     def run(page: Path, scenario: str) -> dict:
         argv = [node, str(HERE / "drive.js"), chromium, str(page), scenario]
         argv += [shots] if shots else []
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(
+            argv,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            env={**os.environ, "PLAYWRIGHT_CORE": playwright},
+        )
         assert done.returncode == 0, done.stderr
         seen = json.loads(done.stdout)
         assert seen["errors"] == []
