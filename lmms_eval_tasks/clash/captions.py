@@ -18,6 +18,7 @@ from lmms_eval_tasks.folder import check_id, check_text
 
 MAX_BYTES = 4_000_000_000
 MAX_CAPTION_CHARS = 500
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 
 
 class Pictures(NamedTuple):
@@ -36,7 +37,8 @@ def read_captions(path: Path) -> Pictures:
 
     Args:
         path: COCO's form (`images`, `annotations`); or a list, or JSON lines, of
-            `{image_id, file_name, captions}`.
+            `{image_id, file_name, captions}`, where a picture without `file_name` is called after
+            its id.
 
     Raises:
         ValueError: The file cannot be read, or holds no caption.
@@ -86,6 +88,9 @@ def find_picture(folder: Path, name: str) -> Path:
     """Where a picture lies: in the folder or one of the places COCO uses inside it."""
     places = [folder / name, folder / "images" / name]
     places += [folder / split / name for split in ("train2017", "val2017")]
+    if not Path(name).suffix:
+        places += [folder / f"{name}{suffix}" for suffix in SUFFIXES]
+        places += [folder / "images" / f"{name}{suffix}" for suffix in SUFFIXES]
     return next((place for place in places if place.is_file()), places[0])
 
 
@@ -120,8 +125,9 @@ def _collect(records: Iterable[Any]) -> Pictures:
             faults.append(f"record {place}: {problems[0]}")
             continue
         name = record.get("file_name")
-        if name is None and image_id.isdecimal():
-            name = f"{int(image_id):012d}.jpg"
+        if name is None:
+            # COCO's own names are padded; a picture of one's own is looked for by its id.
+            name = f"{int(image_id):012d}.jpg" if image_id.isdecimal() else image_id
         name = PurePosixPath(str(name).replace("\\", "/")).name
         if not name or name.startswith(".") or ":" in name or not name.isprintable():
             faults.append(f"record {place}: file_name {name[:40]!r} cannot be used")

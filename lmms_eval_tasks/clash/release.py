@@ -14,7 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lmms_eval_tasks.clash.data import TEXTS, OfficialPrompt, check_row, prompt_hash, sample_id_of
+from lmms_eval_tasks.clash.data import (
+    TEXTS,
+    OfficialPrompt,
+    check_row,
+    prompt_hash,
+    sample_id_of,
+)
 from lmms_eval_tasks.folder import check_text
 
 SPLITS = {
@@ -31,9 +37,6 @@ CONSTANTS = {
     "judge": "JUDGE_PROMPT",
 }
 """Prompt name to the constant in `PROMPTS_FILE` that holds it."""
-
-N_SAMPLES, N_PICTURES = 1289, 1281
-"""Size of the test set; eight pictures are asked about twice."""
 
 TEST_DIGEST = "e244bdc59c3282030bf2b19793f80e48467c22e1e5d2b3298dc697dd41b37a88"
 """`content_digest` of the released test set."""

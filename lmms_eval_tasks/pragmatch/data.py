@@ -75,6 +75,20 @@ def check_rows(rows: Sequence[tuple[int, Mapping[str, Any]]]) -> list[tuple[int,
     return faults
 
 
+FULL_PICTURES = 1_000
+"""Pictures of the benchmark (protocol of the PragMatch paper)."""
+
+
+def not_full(rows: Sequence[Mapping[str, Any]]) -> str | None:
+    """Why rows cannot be the whole benchmark: it asks P, L and M about 1,000 pictures."""
+    clean: dict[str, set[str]] = {}
+    for row in rows:
+        if row["edit"] is None:
+            clean.setdefault(row["image_id"], set()).add(row["condition"])
+    whole = sum(set(CONDITIONS) <= found for found in clean.values())
+    return None if whole >= FULL_PICTURES else f"{whole} pictures have P, L and M, of 1,000"
+
+
 FORMAT = Format(
     benchmark="pragmatch",
     rows_file="captions.jsonl",
@@ -82,6 +96,7 @@ FORMAT = Format(
     optional=("fold", "extra"),
     check_row=check_row,
     check_rows=check_rows,
+    not_full=not_full,
 )
 
 
@@ -101,9 +116,15 @@ def select(rows: Iterable[Mapping[str, Any]], spec: TaskSpec) -> list[Mapping[st
     return chosen
 
 
+def absent(rows: Iterable[Mapping[str, Any]], spec: TaskSpec) -> list[Slot]:
+    """The places of a task that no row takes; with one of them no picture can be complete."""
+    found = {slot_of(row) for row in select(rows, spec)}
+    return [slot for slot in spec.slots if slot not in found]
+
+
 def has_rows(folder: Folder, spec: TaskSpec) -> bool:
-    """Whether a dataset has anything that a task could ask about.
+    """Whether a dataset has captions in every place that a task asks about.
 
     Rows whose picture cannot be used do not count: a task of those alone has no documents.
     """
-    return bool(select(folder.rows, spec))
+    return not absent(folder.rows, spec)

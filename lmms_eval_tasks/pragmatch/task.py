@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lmms_eval_tasks.harness import build_docs, loud, picture_of, stop, task_folder, user_turn
-from lmms_eval_tasks.pragmatch.data import select
+from lmms_eval_tasks.pragmatch.data import absent, select
 from lmms_eval_tasks.pragmatch.families import spec_of
 from lmms_eval_tasks.pragmatch.prompts import PROMPT_VERSION, question
 from postprocess import metrics
@@ -52,13 +52,14 @@ def docs(placeholder: datasets.Dataset) -> datasets.Dataset:
         "dataset_fingerprint": folder.fingerprint,
         "n_omitted": len(lost),
     }
-    rows = [{"fold": None, **row, **common} for row in select(folder.rows, spec)]
-    if not rows:
+    missing = absent(folder.rows, spec)
+    if missing:
         wanted = " and ".join(
             f"condition={condition}" + (f" cue={cue} edit={edit}" if edit else "")
-            for condition, cue, edit in spec.slots
+            for condition, cue, edit in missing
         )
         raise stop(f"{spec.name}: {folder.path} has no captions with {wanted}")
+    rows = [{"fold": None, **row, **common} for row in select(folder.rows, spec)]
     text, number = Value("string"), Value("int64")
     columns = dict.fromkeys(
         ("task", "sample_id", "image_id", "condition", "cue", "edit", "caption"), text

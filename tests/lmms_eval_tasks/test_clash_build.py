@@ -20,7 +20,7 @@ import pytest
 from PIL import Image
 
 from lmms_eval_tasks.clash import build, check
-from lmms_eval_tasks.clash.captions import read_captions, sources
+from lmms_eval_tasks.clash.captions import find_picture, read_captions, sources
 from lmms_eval_tasks.clash.endpoint import (
     Asker,
     Budget,
@@ -524,3 +524,10 @@ def test_rules_make_sixty_samples_of_the_photographs_in_a_minute(
     )
     assert report["n_rows"] >= 60
     assert time.monotonic() - start < 60
+
+
+def test_a_picture_without_a_file_name_is_looked_for_by_its_id(tmp_path):
+    (tmp_path / "captions.json").write_text('[{"image_id": "fire", "captions": ["A red bus."]}]')
+    (tmp_path / "fire.png").write_bytes(b"x")
+    pictures = read_captions(tmp_path / "captions.json")
+    assert find_picture(tmp_path, pictures.files["fire"]) == tmp_path / "fire.png"

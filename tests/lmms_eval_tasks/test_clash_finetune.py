@@ -29,6 +29,7 @@ from tests.model_wrappers.tiny import BUILDERS, FakeTasks, TinyModels, captions_
 from tests.model_wrappers.tiny import picture as drawn
 
 pytest.importorskip("peft")
+pytestmark = pytest.mark.slow
 
 __all__ = ["tiny_models"]
 

@@ -473,3 +473,22 @@ def test_a_sample_that_another_process_wrote_meanwhile_is_used(tmp_path, monkeyp
 
     monkeypatch.setattr(build, "write_folder", late)
     assert check_folder(sample_folder("clash"), "clash") == []
+
+
+def test_a_faulty_row_does_not_hide_its_other_faults(folder):
+    rewrite(folder, 1, label=0)
+    rewrite(folder, 2, sample_id="pic0-P")
+    (folder / "images" / "pic0.png").write_bytes(b"junk")
+    faults = check_folder(folder)
+    assert any("contradicts condition P" in fault.message for fault in faults)
+    assert any("stands in row 1 already" in fault.message for fault in faults)
+    assert any("does not decode" in fault.message for fault in faults)
+
+
+def test_a_small_folder_cannot_call_itself_the_whole_benchmark(folder):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "kind": "full"}))
+    (fault,) = check_folder(folder)
+    assert '"kind" is full, but 4 pictures have P, L and M' in fault.message
+    with pytest.raises(FolderError, match="write custom"):
+        load_folder(folder, "pragmatch")

@@ -21,6 +21,8 @@ from tests.postprocess import synthetic
 from tests.postprocess.run_folders import write_run
 from tests.postprocess.test_report import HOSTILE, hostile_run, picture
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 FAST = Options(draws=30)
 OPENS_WITHIN_MS = 2000
