@@ -101,7 +101,10 @@ def _clash_baselines(columns: Sequence[Column]) -> list[Row]:
     no |= {"unusable": 0.0, "false_alarms": 0.0, "conflict_relaxed": 0.0, "overlap": 0.0}
     yes = dict.fromkeys(no, 0.0) | {"conflict": 1.0, "false_alarms": 1.0, "conflict_relaxed": 1.0}
     return [
-        fixed_row((f"{ALWAYS_NO} conflict",), {k: v for k, v in no.items() if k in keys}),
+        fixed_row(
+            (f"{ALWAYS_NO} conflict (the picture's answer)",),
+            {k: v for k, v in no.items() if k in keys},
+        ),
         fixed_row(("always a conflict",), {k: v for k, v in yes.items() if k in keys}),
     ]
 
@@ -182,7 +185,7 @@ def clash_categories(build: Builder) -> Draft:
         Column("left_out", "left out", "count"),
     )
     no = dict.fromkeys(listed, 0.0)
-    rows = [fixed_row((f"{ALWAYS_NO} conflict", ""), no)]
+    rows = [fixed_row((f"{ALWAYS_NO} conflict (the picture's answer)", ""), no)]
     shown = set()
     for run, form, task, found, n in made:
         paper = reference.paper_model(run.label) or ""
@@ -229,7 +232,10 @@ def clash_finetune(build: Builder) -> Draft:
     task, original = "clash_open", "clash_open_original"
     no = {"conflict": 0.0, "image_on_originals": 1.0, "overall": 0.5, "false_alarms": 0.0}
     yes = {"conflict": 1.0, "image_on_originals": 0.0, "overall": 0.5, "false_alarms": 1.0}
-    rows = [fixed_row((f"{ALWAYS_NO} conflict",), no), fixed_row(("always a conflict",), yes)]
+    rows = [
+        fixed_row((f"{ALWAYS_NO} conflict (the picture's answer)",), no),
+        fixed_row(("always a conflict",), yes),
+    ]
     shown = set()
     for run in build.runs:
         conflicting = build.clash(run, task)

@@ -296,7 +296,10 @@ def _aggregate(
     retrieved = str(int(newest.timestamp()))
     evaluation_id = f"{benchmark}/{submission.model_id.replace('/', '_')}/{retrieved}"
     first = run.tasks[tasks[0]]
-    harness = str(first.results.get("lmms_eval_version") or "unknown")
+    notes = (first.results.get("config") or {}).get("pragclash") or {}
+    # The harness's own string names the commit of whatever folder the run was started in.
+    versions = notes.get("versions") or {}
+    harness = str(versions.get("lmms-eval") or first.results.get("lmms_eval_version") or "unknown")
     details = {"pragclash_version": _own_version()}
     if first.results.get("git_hash"):
         details["git_hash"] = str(first.results["git_hash"])

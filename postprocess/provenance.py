@@ -60,8 +60,8 @@ def provenance(run: Run) -> dict[str, Any]:
 
 
 _FACTS = (
-    ("lmms_eval_version", "lmms-eval"),
-    ("git_hash", "git commit"),
+    ("lmms_eval_version", "lmms-eval says of itself"),
+    ("git_hash", "git commit of the working folder"),
     ("transformers_version", "transformers"),
     ("total_evaluation_time_seconds", "seconds in all"),
 )
