@@ -243,7 +243,7 @@ def test_provenance_says_how_each_run_was_made_and_what_is_not_known(folder):
     (invocation,) = one["invocations"]
     assert invocation["command"].startswith("lmms_eval --model alpha --tasks pragmatch_pml,")
     facts = dict(map(tuple, invocation["facts"]))
-    assert facts["lmms-eval"] == "0.7.3"
+    assert facts["lmms-eval says of itself"] == "0.7.3"
     assert facts["hardware"] == "not recorded in the run folder"
     task = next(t for t in invocation["tasks"] if t["task"] == "pragmatch_pml")
     assert task["data"] == [f"full {synthetic.FULL}"]
