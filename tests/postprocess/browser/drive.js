@@ -63,7 +63,13 @@ const scenarios = {
     return seen;
   },
   async link(page) {
+    // A click changes the hash; the page follows it in an event of its own.
+    const followed = (tab) => tab.waitForFunction(() => {
+      const pair = new URLSearchParams(location.hash.slice(1)).get("pair");
+      return pair && document.querySelector("#pair h3").textContent === pair;
+    });
     await page.locator(".list a").nth(4).click();
+    await followed(page);
     const clicked = await page.locator("#pair h3").textContent();
     const href = await page.locator("#permalink").getAttribute("href");
     const other = await page.context().newPage();
@@ -71,7 +77,7 @@ const scenarios = {
     await other.waitForSelector("html[data-ready]");
     const opened = await other.locator("#pair h3").textContent();
     await other.goto(url + "#pair=0002&by=0&filter=both");
-    await other.waitForTimeout(50);
+    await followed(other);
     return {
       clicked, href, opened, elsewhere: await other.locator("#pair h3").textContent(),
       hash: await page.evaluate(() => location.hash),
