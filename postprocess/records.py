@@ -102,8 +102,7 @@ def attach_response(
     >>> attach_response("Yes", {"Yes": -0.5, "No": -1.5}, step=0)
     'Yes\n{"pragclash": 1, "choices": {"Yes": -0.5, "No": -1.5}, "step": 0, "source": "logprobs"}'
     """
-    while (parsed := read_response(text)).text != text:
-        text = parsed.text
+    text = own_words(text)
     line: dict[str, Any] = {"pragclash": RESPONSE_LINE_VERSION}
     logps = {name: float(logp) for name, logp in (choices or {}).items()}
     if _log_probabilities(logps, source) is not None:
@@ -160,6 +159,17 @@ def read_response(text: str | None) -> Response:
         finish if isinstance(finish, str) else None,
         line,
     )
+
+
+def own_words(text: str) -> str:
+    r"""A model's words without any response line that it wrote itself.
+
+    >>> own_words('No\n{"pragclash": 1, "choices": {"Yes": -2.0, "No": -0.2}}')
+    'No'
+    """
+    while (words := read_response(text).text) != text:
+        text = words
+    return text
 
 
 def split_response(text: str | None) -> tuple[str, dict[str, float] | None]:

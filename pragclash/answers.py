@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 from lmms_eval_tasks.harness import task_folder
 from lmms_eval_tasks.pragmatch.families import spec_of
+from postprocess import records
 from postprocess.groups import Answer
 from postprocess.metrics import slots_for
-from postprocess.records import LEFT_OUT, encodable, is_failed, read_response
+from postprocess.records import LEFT_OUT, encodable, is_failed
 from postprocess.standard_error import accuracy_stderr
 from pragclash.cache import benchmarks_of
 
@@ -37,13 +38,7 @@ def own_words(answers: Iterable[Any]) -> list[Any]:
     A plain backend cannot know a log-probability, so a line at the end of its answer is the
     model's own text: it must neither score itself nor leave itself out.
     """
-    return [_own_words(answer) if isinstance(answer, str) else answer for answer in answers]
-
-
-def _own_words(text: str) -> str:
-    while (words := read_response(text).text) != text:
-        text = words
-    return text
+    return [records.own_words(text) if isinstance(text, str) else text for text in answers]
 
 
 def writes_response_line(lm: Any) -> bool:
@@ -138,15 +133,15 @@ def mend_errors(results: Mapping[str, Any], samples: Mapping[str, Any]) -> None:
     """
     for task, values in results.get("results", {}).items():
         rows = samples.get(task, [])
-        records = [record for record in map(record_of, rows) if record is not None]
-        if not benchmarks_of(task) or not records:
+        found = [record for record in map(record_of, rows) if record is not None]
+        if not benchmarks_of(task) or not found:
             continue
-        if len({record["image_id"] for record in records}) < len(records):
+        if len({record["image_id"] for record in found}) < len(found):
             for name in FIRST_METRICS:
                 if f"{name},none" in values:
                     values[f"{name}_stderr_clt,none"] = "N/A"
         if "pragmatch" in benchmarks_of(task):
-            _mend_pragmatch(values, [Answer.of(record) for record in records], task)
+            _mend_pragmatch(values, [Answer.of(record) for record in found], task)
 
 
 def _mend_pragmatch(values: dict[str, Any], answers: list[Answer], task: str) -> None:
