@@ -42,7 +42,7 @@ def test_tasks_do_not_import_models():
         assert "model_wrappers" not in imports(path), path.name
 
 
-@pytest.mark.parametrize("module", ["pragclash.cli", "pragclash.launcher"])
+@pytest.mark.parametrize("module", ["pragclash.cli.main", "pragclash.harness.launcher"])
 def test_help_does_not_load_torch(module):
     code = f"""
 import runpy, sys

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lmms_eval_tasks.folder import Format, brief, check_text
-from postprocess import clash_records
-from postprocess.clash_metrics import CATEGORIES
-from postprocess.matching import normalise
+from postprocess.measure.clash import CATEGORIES
+from postprocess.read.matching import normalise
+from postprocess.record import clash as clash_records
 
 CHANGE_TYPES = tuple(CATEGORIES)
 

@@ -22,8 +22,8 @@ from loguru import logger
 from platformdirs import user_cache_dir
 
 from lmms_eval_tasks.clash.prompts import judge_request
-from postprocess.clash_metrics import UNREADABLE
-from postprocess.matching import judge_label
+from postprocess.measure.clash import UNREADABLE
+from postprocess.read.matching import judge_label
 
 ENVIRONMENT = "PRAGCLASH_JUDGES"
 CACHE_ENVIRONMENT = "PRAGCLASH_CACHE"

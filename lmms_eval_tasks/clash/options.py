@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from postprocess.matching import LETTERS
+from postprocess.read.matching import LETTERS
 
 CONFLICT_OPTION = "Conflicting information – cannot answer."
 """The fourth option, word for word as the benchmark defines it."""

@@ -25,8 +25,9 @@ from lmms_eval_tasks.harness import (
     tell_once,
     user_turn,
 )
-from postprocess import clash_metrics, matching
-from postprocess.clash_records import clash_record
+from postprocess.measure import clash as clash_metrics
+from postprocess.read import matching
+from postprocess.record.clash import clash_record
 
 if TYPE_CHECKING:
     import datasets

@@ -14,10 +14,10 @@ from lmms_eval_tasks.harness import build_docs, loud, picture_of, stop, task_fol
 from lmms_eval_tasks.pragmatch.data import absent, select
 from lmms_eval_tasks.pragmatch.families import spec_of
 from lmms_eval_tasks.pragmatch.prompts import PROMPT_VERSION, question
-from postprocess import metrics
-from postprocess.groups import Answer
-from postprocess.pragmatch_records import pragmatch_record
-from postprocess.records import LEFT_OUT
+from postprocess.measure import pragmatch as metrics
+from postprocess.measure.groups import Answer
+from postprocess.record.pragmatch import pragmatch_record
+from postprocess.response.line import LEFT_OUT
 
 if TYPE_CHECKING:
     import datasets

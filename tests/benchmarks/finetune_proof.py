@@ -35,14 +35,14 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 from PIL import Image, ImageDraw
 
-from lmms_eval_tasks.clash import finetune
 from lmms_eval_tasks.clash.data import sample_id_of
-from lmms_eval_tasks.clash.finetune_data import CONFLICT_TARGET, prompt_of
+from lmms_eval_tasks.clash.finetune import command as finetune
+from lmms_eval_tasks.clash.finetune.data import CONFLICT_TARGET, prompt_of
 from lmms_eval_tasks.clash.prompts import INSTRUCTIONS, compose
 from lmms_eval_tasks.folder import Folder, write_folder
-from postprocess.clash_records import clash_record
-from postprocess.runs import read_runs
-from postprocess.stats import Estimate, bootstrap_ratio, wilson
+from postprocess.measure.stats import Estimate, bootstrap_ratio, wilson
+from postprocess.record.clash import clash_record
+from postprocess.runs.folder import read_runs
 
 COLOURS = {
     "red": (200, 40, 40),
@@ -343,7 +343,7 @@ def asked(base: Path, adapter: Path | None, home: Path, out: Path) -> list[dict[
     if adapter is not None:
         arguments += f",peft={adapter}"
     command = [
-        *(sys.executable, "-m", "pragclash.launcher"),
+        *(sys.executable, "-m", "pragclash.harness.launcher"),
         *("--tasks", "clash_open,clash_open_original", "--model", "verdict"),
         *("--model_args", arguments, "--output_path", str(out), "--log_samples"),
     ]

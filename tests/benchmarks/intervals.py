@@ -2,7 +2,7 @@
 
 1,000 pictures, nine captions each (P, M, L, masked P and injected M for three cues), twelve
 metrics, 1,000 resamples. The loop resamples picture ids and recomputes each metric by
-`postprocess.metrics`; because it is slow it runs a few resamples, and its time is scaled up.
+`postprocess.measure.pragmatch`; it is slow, so it runs a few resamples, and its time is scaled up.
 Run: `python -m tests.benchmarks.intervals`.
 """
 
@@ -12,8 +12,9 @@ import time
 
 import numpy as np
 
-from postprocess import estimates, metrics
-from postprocess.groups import Answer
+from postprocess.measure import pragmatch as metrics
+from postprocess.measure import pragmatch_estimates as estimates
+from postprocess.measure.groups import Answer
 
 PICTURES = 1000
 LOOP_DRAWS = 5

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from nltk.stem.porter import PorterStemmer
 
-from postprocess import matching
+from postprocess.read import matching
 
 LIMIT = 0.2
 ROWS = 1281
@@ -78,7 +78,7 @@ def plain_loop(rows: list[tuple[str, str, str]]) -> list[tuple[bool, bool, bool]
 
 
 def module(rows: list[tuple[str, str, str]]) -> list[tuple[bool, bool, bool]]:
-    """The same flags by `postprocess.matching`, its memory emptied first."""
+    """The same flags by `postprocess.read.matching`, its memory emptied first."""
     matching._cached_stem.cache_clear()
     matching._normalise_short.cache_clear()
     return [tuple(matching.open_outcome(*row)[:3]) for row in rows]

@@ -30,7 +30,7 @@ from loguru import logger
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from lmms_eval_tasks.pragmatch.prompts import question
-from postprocess.records import read_response
+from postprocess.response.line import read_response
 from tests.model_wrappers import reference
 from tests.model_wrappers.tiny import BUILDERS, FakeTasks, picture
 

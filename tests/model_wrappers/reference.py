@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from model_wrappers.profiles import Loading
-from model_wrappers.verdict import Verdict
-from postprocess.records import read_response
+from model_wrappers.verdict.profiles import Loading
+from model_wrappers.verdict.wrapper import Verdict
+from postprocess.response.line import read_response
 from tests.model_wrappers.tiny import BACKEND_ARGS, FakeTasks, TinyModels
 
 TOLERANCE = 1e-4
@@ -30,7 +30,7 @@ def stock(backend: str, folder: Any, *, simple: bool = False, **args: Any) -> An
 
 def wrapped(backend: str, folder: Any, *, simple: bool = False, **args: Any) -> Verdict:
     """`verdict` over the same."""
-    from model_wrappers.verdict import VerdictSimple
+    from model_wrappers.verdict.wrapper import VerdictSimple
 
     options = ",".join(f"{name}={value}" for name, value in args.items())
     string = f"backend={backend},pretrained={folder},{BACKEND_ARGS[backend]},load_dtype=float32"

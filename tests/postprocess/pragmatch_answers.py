@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from postprocess.groups import SLOTS, Answer
+from postprocess.measure.groups import SLOTS, Answer
 
 CONDITIONS = {
     "P": ("P", None),

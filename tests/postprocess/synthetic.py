@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable
 
 from lmms_eval_tasks.pragmatch.families import spec_of
-from postprocess.clash_records import clash_record
-from postprocess.pragmatch_records import pragmatch_record
-from postprocess.records import attach_response
+from postprocess.record.clash import clash_record
+from postprocess.record.pragmatch import pragmatch_record
+from postprocess.response.line import attach_response
 
 FULL = hashlib.sha256(b"full").hexdigest()
 OTHER = hashlib.sha256(b"other").hexdigest()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 CODE = """
 import argparse, sys
-from pragclash import annotate
+from pragclash.cli import annotate
 parser = argparse.ArgumentParser()
 annotate.add_arguments(parser)
 try:

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from postprocess import report
-from postprocess.report_pairs import Media
-from postprocess.runs import read_runs
-from postprocess.table_model import Options
+from postprocess.publish import report
+from postprocess.publish.report_pairs import Media
+from postprocess.runs.folder import read_runs
+from postprocess.tables.model import Options
 from tests.browser import need_browser
 from tests.postprocess import synthetic
+from tests.postprocess.publish.test_report import HOSTILE, hostile_run, picture
 from tests.postprocess.run_folders import write_run
-from tests.postprocess.test_report import HOSTILE, hostile_run, picture
 
 pytestmark = pytest.mark.slow
 

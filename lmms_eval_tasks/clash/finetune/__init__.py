@@ -1,0 +1,1 @@
+"""Fine-tuning on CLASH: an adapter that names contradictions."""

@@ -1,0 +1,1 @@
+"""CLASH's data factory: the release, generators, quality checks."""

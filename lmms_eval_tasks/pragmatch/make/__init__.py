@@ -1,0 +1,1 @@
+"""PragMatch's data factory: sources, cues, mismatches, audit."""

@@ -1,0 +1,1 @@
+"""Models that need no GPU: straw men, baselines, people."""

@@ -1,0 +1,277 @@
+"""Baselines that never look: `caption_bert` reads the caption, `caption_format` how it is written.
+
+What they reach is what a benchmark gives away without its pictures, so they belong beside every
+result. Both are trained on the clean captions of the whole dataset folder, labels included, and
+score each caption by the fold that has not seen its picture; requests are only answered. They are
+the only models of this project that may see labels.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lmms_eval.api.instance import Instance
+from lmms_eval.api.model import lmms
+from loguru import logger
+from tqdm import tqdm
+
+from lmms_eval_tasks.current import current_folder
+from lmms_eval_tasks.folder import Folder
+from lmms_eval_tasks.pragmatch.make.caption_only import CaptionOnly, Features, format_features
+from model_wrappers.embedded import encoders
+from model_wrappers.embedded.weights import MINILM_NAME
+from postprocess.response.line import attach_response, failure_text
+
+"""The frozen encoder used where none is named."""
+
+_MAX_TOKENS = 256
+
+
+class UnknownEncoderError(ValueError):
+    """A path from which no frozen text encoder can be loaded."""
+
+
+@functools.lru_cache(maxsize=2)
+def text_encoder(path: str | None = None) -> tuple[str, Features]:
+    """A frozen text encoder: its name and the function from a text to a vector of length one.
+
+    Args:
+        path: A folder with a sentence-transformers model or any model that `AutoModel` loads (BERT
+            and its kin; token states are averaged); None for the embedded MiniLM. Remote code in
+            such a folder is never run.
+
+    Raises:
+        UnknownEncoderError: The folder is missing, or holds neither.
+    """
+    if path is None:
+        return MINILM_NAME, encoders.embed
+    folder = Path(path).expanduser()
+    if not (folder / "config.json").is_file() and not (folder / "modules.json").is_file():
+        raise UnknownEncoderError(
+            f"encoder={path}: not a folder with a model (no config.json or modules.json); only "
+            "local folders are read, nothing is downloaded"
+        )
+    try:
+        encode = _sentence_encoder(folder) or _averaging_encoder(folder)
+    except (OSError, ValueError, KeyError) as error:
+        raise UnknownEncoderError(f"encoder={path}: {error}") from error
+    return f"{folder.name} sha256:{_digest(folder)}", functools.lru_cache(100_000)(encode)
+
+
+def _sentence_encoder(folder: Path) -> Callable[[str], np.ndarray] | None:
+    if not (folder / "modules.json").is_file():
+        return None
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+
+    def encode(text: str) -> np.ndarray:
+        with encoders.one_thread():
+            return _unit(model.encode(_sound(text), convert_to_numpy=True))
+
+    return encode
+
+
+def _averaging_encoder(folder: Path) -> Callable[[str], np.ndarray]:
+    from transformers import AutoModel, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    model = AutoModel.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
+    model.eval().requires_grad_(False)
+    limit = min(_MAX_TOKENS, getattr(model.config, "max_position_embeddings", _MAX_TOKENS))
+
+    def encode(text: str) -> np.ndarray:
+        tokens = tokenizer(_sound(text), return_tensors="pt", truncation=True, max_length=limit)
+        with encoders.one_thread():
+            return _unit(model(**tokens).last_hidden_state[0].double().mean(0).numpy())
+
+    return encode
+
+
+def _sound(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _unit(vector: np.ndarray) -> np.ndarray:
+    return vector / max(float(np.linalg.norm(vector)), 1e-12)
+
+
+def _digest(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.suffix in (".safetensors", ".bin", ".json", ".txt"):
+            digest.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
+def document(docs: Any, doc_id: int, columns: Sequence[str], model_id: str) -> dict[str, Any]:
+    """Some columns of a PragMatch document, without its picture.
+
+    Decoding a picture that is never looked at would cost most of a baseline's time.
+
+    Raises:
+        ValueError: The documents are not PragMatch's.
+    """
+    if hasattr(docs, "select_columns"):
+        present = docs.column_names
+        if set(columns) <= set(present):
+            return dict(docs.select_columns(list(columns))[doc_id])
+    else:
+        present = list(docs[doc_id])
+        if set(columns) <= set(present):
+            return {name: docs[doc_id][name] for name in columns}
+    raise ValueError(
+        f"{model_id} answers PragMatch's tasks only; these documents have the columns "
+        f"{', '.join(sorted(present))}"
+    )
+
+
+class _CaptionBaseline(lmms):
+    """What both baselines share: the folder's classifier, and answers to requests."""
+
+    model_id = ""
+    kind = ""
+    encoders_used: tuple[str, ...] = ()
+
+    def run_notes(self) -> dict[str, Any]:
+        """What stands in the results beside the figures."""
+        return {"encoders": list(self.encoders_used)}
+
+    def __init__(
+        self, batch_size: int | str = 1, device: str | None = None, **unknown: Any
+    ) -> None:
+        super().__init__()
+        unknown.pop("max_batch_size", None)
+        if unknown:
+            raise TypeError(
+                f"{self.model_id} takes no argument {', '.join(map(repr, sorted(unknown)))}"
+            )
+        self.batch_size = batch_size
+        self._trained: tuple[str, CaptionOnly] | None = None
+
+    @property
+    def device(self) -> torch.device:
+        """The CPU, also for the harness's gathers."""
+        return torch.device("cpu")
+
+    def features(self) -> Features:
+        """From a caption to its vector."""
+        raise NotImplementedError
+
+    def generate_until(self, requests: list[Instance]) -> list[str]:
+        """Answer Yes or No from the caption alone, with the score in the response line."""
+        progress = tqdm(requests, desc=self.model_id, disable=self.rank != 0)
+        return [self._answer(request) for request in progress]
+
+    def _answer(self, request: Instance) -> str:
+        doc_id, task, split = request.args[-3:]
+        columns = ("caption", "image_id", "prompt", "dataset_fingerprint", "condition")
+        doc = document(self.task_dict[task][split], doc_id, columns, self.model_id)
+        classifier = self._classifier(doc["dataset_fingerprint"])
+        try:
+            score = classifier.score(doc["caption"], doc["image_id"])
+        except KeyError:
+            return failure_text(f"picture {doc['image_id']} is not in the dataset folder", 0)
+        # log P(yes) and log P(no), written so that neither overflows.
+        yes = -math.log1p(math.exp(-abs(score.log_odds))) + min(score.log_odds, 0.0)
+        no = yes - score.log_odds
+        verdict = "Yes" if score.log_odds > 0 else "No"
+        text = verdict
+        if doc["prompt"] == "cot":
+            text = f"Judged by its {self.kind} alone, without the picture.\nVerdict: {verdict}"
+        return attach_response(
+            text,
+            {"Yes": round(yes, 6), "No": round(no, 6)},
+            step=0,
+            source=f"{self.kind}_only",
+            fold=score.fold,
+        )
+
+    def _classifier(self, fingerprint: str) -> CaptionOnly:
+        """The classifier of the dataset whose documents are asked about, trained on first use."""
+        if self._trained is None or self._trained[0] != fingerprint:
+            folder: Folder = current_folder("pragmatch")
+            if folder.fingerprint != fingerprint:
+                raise ValueError(
+                    f"{self.model_id}: the documents are of dataset {fingerprint[:12]}, the folder "
+                    f"{folder.path} is {folder.fingerprint[:12]}"
+                )
+            self._trained = fingerprint, CaptionOnly(folder.rows, self.features(), self.kind)
+        return self._trained[1]
+
+    def loglikelihood(self, requests: list[Instance]) -> list[tuple[float, bool]]:
+        """Not offered: the tasks generate, and a score travels in the response line."""
+        raise NotImplementedError(f"{self.model_id} answers generation tasks only")
+
+    def generate_until_multi_round(self, requests: list[Instance]) -> list[str]:
+        """Not offered: no task of this project has rounds."""
+        raise NotImplementedError(f"{self.model_id} answers single-round tasks only")
+
+
+class CaptionBert(_CaptionBaseline):
+    """A frozen sentence encoder and logistic regression; simple form."""
+
+    model_id = "caption_bert"
+    kind = "caption"
+    is_simple = True
+
+    def __init__(self, encoder: str | None = None, **arguments: Any) -> None:
+        """Choose the encoder.
+
+        Args:
+            encoder: Folder of a sentence encoder or BERT; the embedded MiniLM where not given.
+            **arguments: What the harness passes to every model.
+
+        Raises:
+            UnknownEncoderError: No encoder can be loaded from the folder.
+        """
+        super().__init__(**arguments)
+        self.encoder_name, self._encode = text_encoder(encoder)
+        self.encoders_used = (self.encoder_name,)
+        logger.info(
+            f"caption_bert: a baseline that never sees a picture. Encoder {self.encoder_name}, "
+            "frozen; trained with labels on the clean captions of the dataset's other folds."
+        )
+
+    def features(self) -> Features:
+        """The encoder."""
+        return self._encode
+
+
+class CaptionBertChat(CaptionBert):
+    """The same for the chat form of tasks."""
+
+    is_simple = False
+
+
+class CaptionFormat(_CaptionBaseline):
+    """Format features and logistic regression; simple form."""
+
+    model_id = "caption_format"
+    kind = "format"
+    is_simple = True
+
+    def __init__(self, **arguments: Any) -> None:
+        """See the module; it takes no argument of its own."""
+        super().__init__(**arguments)
+        logger.info(
+            "caption_format: a baseline that sees neither picture nor words, only how a caption "
+            "is written; trained with labels on the clean captions of the dataset's other folds."
+        )
+
+    def features(self) -> Features:
+        """The format features."""
+        return format_features
+
+
+class CaptionFormatChat(CaptionFormat):
+    """The same for the chat form of tasks."""
+
+    is_simple = False

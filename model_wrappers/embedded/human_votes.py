@@ -1,0 +1,167 @@
+"""People as a model: replays the votes that the annotation page collected.
+
+One annotator is one model (`annotator=NAME`), so that people stand in the same tables as models.
+It must never fill in a vote: what nobody voted on is left out and counted.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from lmms_eval.api.instance import Instance
+from lmms_eval.api.model import lmms
+from loguru import logger
+
+from lmms_eval_tasks.current import current_folder
+from model_wrappers.embedded.caption_baselines import document
+from postprocess.response.line import LEFT_OUT, attach_response
+
+VOTES_FILE = "votes.jsonl"
+"""Where `pragclash agreement` writes the votes, inside the dataset folder."""
+
+LABELS = ("yes", "no", "unclear")
+
+MAX_LINE_CHARS = 100_000
+
+
+class VotesError(ValueError):
+    """A votes file that cannot be used: file, row, reason."""
+
+
+def read_votes(path: Path) -> dict[str, dict[str, str]]:
+    """The votes of a file: annotator to sample id to label.
+
+    Raises:
+        VotesError: The file is missing, or a row is no vote, or one annotator voted twice on one
+            sample in different ways.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except FileNotFoundError as error:
+        raise VotesError(
+            f"{path}: no votes; collect them with `pragclash annotate`, export them with "
+            "`pragclash agreement`"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise VotesError(f"{path}: is not UTF-8 (byte {error.start})") from error
+    votes: dict[str, dict[str, str]] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        sample_id, annotator, label = _vote(line, f"{path}:{number}")
+        known = votes.setdefault(annotator, {})
+        if known.setdefault(sample_id, label) != label:
+            raise VotesError(
+                f"{path}:{number}: {annotator!r} votes {label!r} on {sample_id!r} and "
+                f"{known[sample_id]!r} in an earlier row"
+            )
+    return votes
+
+
+def _vote(line: str, where: str) -> tuple[str, str, str]:
+    if len(line) > MAX_LINE_CHARS:
+        raise VotesError(f"{where}: has {len(line)} characters")
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise VotesError(f"{where}: is not JSON ({str(error)[:80]})") from error
+    if not isinstance(row, dict):
+        raise VotesError(f"{where}: is not a JSON object")
+    for name in ("sample_id", "annotator", "label"):
+        if not isinstance(row.get(name), str) or not row[name]:
+            raise VotesError(f"{where}: {name!r} must be text")
+    if row["label"] not in LABELS:
+        raise VotesError(f"{where}: label {row['label'][:40]!r} is none of {', '.join(LABELS)}")
+    return row["sample_id"], row["annotator"], row["label"]
+
+
+class HumanVotes(lmms):
+    """One annotator's votes; simple form."""
+
+    model_id = "human_votes"
+    is_simple = True
+
+    def __init__(
+        self,
+        annotator: str | None = None,
+        votes: str | None = None,
+        batch_size: int | str = 1,
+        device: str | None = None,
+        **unknown: Any,
+    ) -> None:
+        """Read the votes.
+
+        Args:
+            annotator: Whose votes; may be left out where the file holds one annotator's only.
+            votes: The votes file; `votes.jsonl` of the dataset folder where not given.
+            batch_size: Accepted because the harness passes it.
+            device: Accepted because the harness passes it.
+            **unknown: Any other argument is an error.
+
+        Raises:
+            TypeError: An unknown argument.
+            VotesError: The file cannot be used, or the annotator is not in it.
+        """
+        super().__init__()
+        unknown.pop("max_batch_size", None)
+        if unknown:
+            raise TypeError(
+                f"human_votes takes no argument {', '.join(map(repr, sorted(unknown)))}"
+            )
+        path = Path(votes) if votes else current_folder("pragmatch").path / VOTES_FILE
+        found = read_votes(path)
+        # The harness turns annotator=7 into a number.
+        name = None if annotator is None else str(annotator)
+        if name is None and len(found) == 1:
+            (name,) = found
+        if name not in found:
+            known = ", ".join(sorted(found)) or "nobody"
+            raise VotesError(f"{path}: annotator={name!r} has no votes; known: {known}")
+        self.annotator, self.votes = name, found[name]
+        self.batch_size = batch_size
+
+    @property
+    def device(self) -> torch.device:
+        """The CPU, also for the harness's gathers."""
+        return torch.device("cpu")
+
+    def generate_until(self, requests: list[Instance]) -> list[str]:
+        """Give each request's vote; says how many there were and how many are missing."""
+        counts = dict.fromkeys((*LABELS, "missing"), 0)
+        answers = []
+        for request in requests:
+            doc_id, task, split = request.args[-3:]
+            columns = ("sample_id", "prompt", "condition")
+            doc = document(self.task_dict[task][split], doc_id, columns, self.model_id)
+            label = self.votes.get(doc["sample_id"])
+            counts[label or "missing"] += 1
+            answers.append(_answer(label, doc["prompt"]))
+        told = ", ".join(f"{count} {label}" for label, count in counts.items())
+        level = "WARNING" if counts["missing"] else "INFO"
+        logger.log(level, f"human_votes of {self.annotator}: {told} of {len(requests)} requests")
+        return answers
+
+    def loglikelihood(self, requests: list[Instance]) -> list[tuple[float, bool]]:
+        """Not offered: people gave answers, not probabilities."""
+        raise NotImplementedError("human_votes answers generation tasks only")
+
+    def generate_until_multi_round(self, requests: list[Instance]) -> list[str]:
+        """Not offered: no task of this project has rounds."""
+        raise NotImplementedError("human_votes answers single-round tasks only")
+
+
+def _answer(label: str | None, prompt: str) -> str:
+    """The answer's text: a vote in words, or nothing with `finish` telling why."""
+    if label is None:
+        return attach_response("", None, finish=LEFT_OUT)
+    word = label.capitalize()
+    return f"Verdict: {word}" if prompt == "cot" else word
+
+
+class HumanVotesChat(HumanVotes):
+    """The same for the chat form of tasks."""
+
+    is_simple = False

@@ -1,0 +1,1 @@
+"""The wrapper `verdict`: scores and shared prefixes on the harness's backends."""

@@ -1,0 +1,415 @@
+"""Raw log-probabilities around a model's `generate`, and the place where a verdict is read.
+
+A backend of the harness calls `model.generate` and hands back text. For the time of such a call
+this module stands first in the line of logits processors: it sees the logits as the model made
+them, before a repetition penalty or a temperature touches them, and keeps a few numbers a step.
+It must never change what is generated, and it must never hand out a score that rests on logits
+that are not finite or on steps that cannot be told apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from transformers import LogitsProcessor, LogitsProcessorList
+
+from model_wrappers.verdict.spellings import are_letters, choice_ids, first_answer_step
+from postprocess.read import verdict as verdicts
+
+REASONING = re.compile(r"<think>.*?</think>", re.DOTALL)
+"""What the harness takes out of an answer before it is read (its `--reasoning_tags` default)."""
+
+
+class NotFiniteError(RuntimeError):
+    """The model's logits hold NaN or infinity: what follows from them is no answer."""
+
+
+class Reading(NamedTuple):
+    """What a task wants read from an answer: its sets of words, and where they are read."""
+
+    choices: tuple[tuple[str, tuple[str, ...]], ...]
+    """Name and words of each answer set."""
+    position: str
+    """`first` (a direct answer) or `last_stated` (a chain of thought)."""
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, Any]) -> Reading | None:
+        """The reading that a request's metadata asks for, or None where it declares no choices.
+
+        Raises:
+            ValueError: The choices or the position are not of the form that tasks declare.
+        """
+        choices = metadata.get("choices")
+        if not choices:
+            return None
+        if not isinstance(choices, Mapping):
+            raise ValueError(f"metadata `choices` must map names to words, not {choices!r}")
+        position = metadata.get("verdict_position", "first")
+        if position not in ("first", "last_stated"):
+            raise ValueError(
+                f"metadata `verdict_position` is {position!r}: it must be first or last_stated"
+            )
+        sets = []
+        for name, words in choices.items():
+            # YAML 1.1 reads a bare Yes or No as a truth value: such sets would score nothing.
+            if not all(isinstance(word, str) for word in (name, *words)):
+                raise ValueError(f"metadata `choices` holds a value that is no word: {choices!r}")
+            sets.append((name, (words,) if isinstance(words, str) else tuple(words)))
+        return cls(tuple(sets), position)
+
+    @property
+    def sets(self) -> dict[str, tuple[str, ...]]:
+        """The answer sets as a mapping."""
+        return dict(self.choices)
+
+    @property
+    def letters(self) -> bool:
+        """Whether the answers are option letters."""
+        return are_letters(self.sets)
+
+
+class Score(NamedTuple):
+    """Log-probabilities of the answer sets at the verdict position of one answer."""
+
+    choices: dict[str, float]
+    """Natural log of the probability summed over each set."""
+    step: int
+    """Index of the generated token they were read at."""
+    censored: tuple[str, ...] = ()
+    """Sets of which no token was seen, so that their value is an upper bound."""
+
+
+@dataclass(frozen=True)
+class Capture:
+    """What was seen while one answer was generated."""
+
+    ids: tuple[int, ...]
+    """The generated tokens, the end token included where the model wrote one."""
+    logps: torch.Tensor | None
+    """Natural logs, steps x token sets, float32 on the CPU; None where beams, or answers drawn
+    together, leave no token whose distribution is this answer's."""
+    finite: bool
+    """Whether every logit of every step was finite."""
+    finish: str
+    """`stop` where the model ended by itself, `length` where a limit ended it."""
+    prompt_ids: tuple[int, ...]
+    """The tokens of the prompt, padding included; empty where only embeddings were given."""
+    repetition_penalty: float
+    """The setting under which the tokens were chosen; the log-probabilities are before it."""
+
+
+def answer_step(texts: Sequence[str], reading: Reading) -> int | None:
+    """Index of the token at which a direct answer stands, or None in white space alone.
+
+    Of option letters it is the first token that is one of them, a bracket before it allowed;
+    failing that, and of words, the first token that says anything.
+
+    Args:
+        texts: Text of each token of the answer.
+        reading: What the task asks for.
+    """
+    if reading.letters:
+        letters = {word for _, words in reading.choices for word in words}
+        for step, text in enumerate(texts):
+            if text.strip().lstrip("(") in letters:
+                return step
+    return first_answer_step(texts, letters=reading.letters)
+
+
+def stated_at(answer: str) -> int | None:
+    """Offset in a chain of thought at which its last verdict begins, or None without one.
+
+    What stands in a block of reasoning alone is no verdict: the harness strips it. A verdict by
+    sentence ("it is not sarcastic") has no token that says Yes or No, so nothing could be scored
+    there but noise: it is a verdict, but not a place.
+    """
+    # Blanked, not cut: offsets stay those of the answer.
+    visible = REASONING.sub(lambda block: " " * len(block.group()), answer)
+    found = verdicts.find_verdict(visible, "cot")
+    return found.start if found is not None and found.by == "word" else None
+
+
+class Tap(LogitsProcessor):
+    """Keeps, for each step and row, the log-probability of some token sets.
+
+    Args:
+        token_sets: Ids of each set.
+        keep_first: Also keep the whole log-probabilities of the first step (rows x vocabulary).
+    """
+
+    def __init__(self, token_sets: Sequence[Sequence[int]], keep_first: bool = False) -> None:
+        """Nothing is seen yet."""
+        self.token_sets = [torch.tensor(list(ids), dtype=torch.long) for ids in token_sets]
+        self.keep_first = keep_first
+        self.first: torch.Tensor | None = None
+        self.prompt_length: int | None = None
+        self._steps: list[torch.Tensor] = []
+        self._written: torch.Tensor | None = None
+
+    @torch.no_grad()
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """See one step; the logits go on unchanged."""
+        if self.prompt_length is None:
+            self.prompt_length = input_ids.shape[1]
+            self.token_sets = [ids.to(scores.device) for ids in self.token_sets]
+        self._written = input_ids[:, self.prompt_length :]
+        raw = scores.float()
+        total = torch.logsumexp(raw, dim=-1)
+        columns = [torch.isfinite(raw).all(dim=-1).float()]
+        columns += [torch.logsumexp(raw[:, ids], dim=-1) - total for ids in self.token_sets]
+        # Stays on the device: one transfer at the end instead of a wait at every step.
+        self._steps.append(torch.stack(columns, dim=-1))
+        if self.keep_first and self.first is None:
+            self.first = torch.log_softmax(raw, dim=-1)
+        return scores
+
+    def captures(
+        self, output: Any, *, end_ids: frozenset[int], repetition_penalty: float
+    ) -> list[Capture]:
+        """One capture a row of what `generate` returned.
+
+        Args:
+            output: What `generate` returned: prompt and answer, or the answer alone.
+            end_ids: Tokens that end an answer.
+            repetition_penalty: The setting under which the tokens were chosen.
+
+        Raises:
+            RuntimeError: The tokens returned are not those whose distributions were seen.
+        """
+        sequences = output if isinstance(output, torch.Tensor) else output.sequences
+        sequences = sequences.cpu()
+        if not self._steps or self._written is None:
+            raise RuntimeError("generate ran without asking for a single token")
+        seen = torch.stack(self._steps).cpu()
+        steps, rows = seen.shape[:2]
+        start = sequences.shape[1] - steps
+        written = self._written.cpu()
+        if (
+            sequences.shape[0] != rows
+            or start < 0
+            or not torch.equal(sequences[:, start : start + written.shape[1]], written)
+        ):
+            raise RuntimeError(
+                f"{rows} rows and {steps} steps were seen for sequences of shape "
+                f"{tuple(sequences.shape)}: log-probabilities cannot be attributed"
+            )
+        return [
+            _row(
+                sequences[row],
+                start,
+                seen[:, row],
+                end_ids,
+                repetition_penalty,
+                holds_prompt=start == self.prompt_length,
+            )
+            for row in range(rows)
+        ]
+
+
+def captures_without_scores(
+    output: Any, prompt_length: int, *, end_ids: frozenset[int], repetition_penalty: float
+) -> list[Capture]:
+    """What can be said of rows whose distributions cannot be told apart.
+
+    Args:
+        output: What `generate` returned.
+        prompt_length: How many tokens of each row are the prompt.
+        end_ids: Tokens that end an answer.
+        repetition_penalty: The setting under which the tokens were chosen.
+    """
+    sequences = output if isinstance(output, torch.Tensor) else output.sequences
+    return [
+        _row(sequence, prompt_length, None, end_ids, repetition_penalty, holds_prompt=True)
+        for sequence in sequences.cpu()
+    ]
+
+
+def _row(
+    sequence: torch.Tensor,
+    start: int,
+    seen: torch.Tensor | None,
+    end_ids: frozenset[int],
+    repetition_penalty: float,
+    *,
+    holds_prompt: bool,
+) -> Capture:
+    ids = sequence[start:].tolist()
+    # After its end token a row of a batch is padded until the last row ends.
+    end = next((step for step, token in enumerate(ids) if token in end_ids), None)
+    length = len(ids) if end is None else end + 1
+    return Capture(
+        ids=tuple(ids[:length]),
+        logps=None if seen is None else seen[:length, 1:],
+        finite=seen is None or bool(seen[:length, 0].all()),
+        finish="length" if end is None else "stop",
+        prompt_ids=tuple(sequence[:start].tolist()) if holds_prompt else (),
+        repetition_penalty=repetition_penalty,
+    )
+
+
+@contextmanager
+def tapped(model: Any, tap: Tap) -> Iterator[None]:
+    """Put a tap before all other logits processors of a model's `generate`.
+
+    A processor passed to `generate` would come last, after the repetition penalty; the list that
+    the model builds for itself is the only place from which the raw logits are seen. Some models
+    hand the call on to a part of themselves, so that the tap is put before the parts' as well.
+    """
+    modules = [m for m in model.modules() if hasattr(m, "_get_logits_processor")]
+
+    def with_tap(original: Callable[..., Any]) -> Callable[..., LogitsProcessorList]:
+        return lambda *args, **kwargs: LogitsProcessorList([tap, *original(*args, **kwargs)])
+
+    for module in modules:
+        module._get_logits_processor = with_tap(module._get_logits_processor)
+    try:
+        yield
+    finally:
+        for module in modules:
+            del module._get_logits_processor
+
+
+def setting(model: Any, kwargs: Mapping[str, Any], name: str, default: Any = None) -> Any:
+    """The value of a generation setting as `generate(**kwargs)` would take it."""
+    for value in (
+        kwargs.get(name),
+        getattr(kwargs.get("generation_config"), name, None),
+        getattr(getattr(model, "generation_config", None), name, None),
+    ):
+        if value is not None:
+            return value
+    return default
+
+
+def end_ids(model: Any, kwargs: Mapping[str, Any]) -> frozenset[int]:
+    """The tokens that end an answer under `generate(**kwargs)`."""
+    value = setting(model, kwargs, "eos_token_id")
+    if value is None:
+        return frozenset()
+    if isinstance(value, torch.Tensor):
+        value = value.flatten().tolist()
+    return frozenset([value] if isinstance(value, int) else value)
+
+
+class Reader:
+    """Reads the scores of a run's tasks from captures, with one tokenizer.
+
+    Args:
+        tokenizer: The backend's tokenizer.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        """Ids are looked up once a set, when first asked for."""
+        self.tokenizer = tokenizer
+        self._ids: dict[tuple[tuple[str, tuple[str, ...]], ...], dict[str, list[int]]] = {}
+
+    def token_ids(self, reading: Reading) -> dict[str, list[int]]:
+        """Token ids of each answer set.
+
+        Raises:
+            ValueError: The tokenizer holds no single token for a set, or one for two sets.
+        """
+        if reading.choices not in self._ids:
+            self._ids[reading.choices] = choice_ids(self.tokenizer, reading.sets)
+        return self._ids[reading.choices]
+
+    def spellings(self, reading: Reading) -> dict[str, list[str]]:
+        """The text of the tokens that each set sums over."""
+        return {
+            name: [self.tokenizer.decode([token]) for token in tokens]
+            for name, tokens in self.token_ids(reading).items()
+        }
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The words of some generated tokens, without special tokens."""
+        return self.tokenizer.decode(
+            list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+
+    def step(self, capture: Capture, reading: Reading, answer: str) -> int | None:
+        """Index of the generated token at which the verdict of an answer stands.
+
+        A direct answer always has one: the first token that is not white space; of option letters
+        the first token that is such a letter, a bracket before it allowed, and failing that the
+        first token that is a word at all. Where the model wrote white space alone, or ended at
+        once, it is the last token, whose distribution is the nearest to the verdict that was due.
+        A block of reasoning that the harness strips comes before the answer, not in it.
+
+        A chain of thought has one only where the answer states a verdict: the first token of the
+        last one stated.
+
+        Args:
+            capture: What was seen.
+            reading: What the task asks for.
+            answer: The answer as the backend handed it over.
+
+        Returns:
+            The index, or None without a verdict.
+        """
+        if reading.position == "last_stated":
+            return self._stated_step(capture, answer)
+        skip = self._reasoning_steps(capture)
+        texts = [self.text([token]) for token in capture.ids[skip:]]
+        step = answer_step(texts, reading)
+        return skip + step if step is not None else len(capture.ids) - 1
+
+    def score(self, capture: Capture, reading: Reading, answer: str, column: int) -> Score | None:
+        """The log-probabilities of a reading's sets at the verdict position.
+
+        Args:
+            capture: What was seen.
+            reading: What the task asks for.
+            answer: The answer as the backend handed it over.
+            column: Where the reading's sets begin among the tap's token sets.
+
+        Returns:
+            The score, or None without a verdict or without log-probabilities.
+
+        Raises:
+            NotFiniteError: A logit was NaN or infinite.
+        """
+        if not capture.finite:
+            raise NotFiniteError("the model's logits hold NaN or infinity")
+        if capture.logps is None:
+            return None
+        step = self.step(capture, reading, answer)
+        if step is None:
+            return None
+        values = capture.logps[step, column : column + len(reading.choices)].tolist()
+        names = [name for name, _ in reading.choices]
+        return Score(dict(zip(names, values, strict=True)), step)
+
+    def _reasoning_steps(self, capture: Capture) -> int:
+        """How many tokens a leading, closed block of reasoning takes."""
+        text = self.text(capture.ids)
+        block = REASONING.match(text.lstrip())
+        if block is None:
+            return 0
+        offset = len(text) - len(text.lstrip()) + block.end()
+        return self._steps_until(capture, lambda size: size >= offset)
+
+    def _stated_step(self, capture: Capture, answer: str) -> int | None:
+        stated = stated_at(answer)
+        if stated is None:
+            return None
+        # A backend may have stripped its answer or cut it at a stop string.
+        shift = self.text(capture.ids).find(answer)
+        if shift < 0:
+            return None
+        return self._steps_until(capture, lambda size: size > shift + stated) - 1
+
+    def _steps_until(self, capture: Capture, enough: Callable[[int], bool]) -> int:
+        """The fewest leading tokens whose text is long enough."""
+        low, high = 1, len(capture.ids)
+        while low < high:
+            middle = (low + high) // 2
+            if enough(len(self.text(capture.ids[:middle]))):
+                high = middle
+            else:
+                low = middle + 1
+        return low

@@ -1,0 +1,1 @@
+"""Groups, metrics and how sure they are."""

@@ -1,0 +1,1 @@
+"""What an answer says: the verdict, the option letter, relaxed matching."""

@@ -1,0 +1,1 @@
+"""One flat record a document, for each benchmark."""

@@ -1,0 +1,1 @@
+"""What a backend hands over: the response line, a model's thoughts, its own words."""

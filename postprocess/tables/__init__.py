@@ -1,0 +1,1 @@
+"""The papers' tables: layouts, formats, and the papers' own cells."""

@@ -1,0 +1,1 @@
+"""The commands of `pragclash`: arguments and words, nothing else."""

@@ -1,0 +1,1 @@
+"""Every place that reaches into lmms-eval."""
