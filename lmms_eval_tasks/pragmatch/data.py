@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lmms_eval_tasks.folder import Folder, Format, brief, check_text
-from lmms_eval_tasks.pragmatch.families import CUES, TaskSpec
+from postprocess.benchmarks.pragmatch_tasks import CUES, TaskSpec
 
 CONDITIONS = ("P", "L", "M")
 EDITS = {"mask": "P", "inject": "M"}

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from lmms_eval_tasks.harness import build_docs, loud, picture_of, stop, task_folder, user_turn
 from lmms_eval_tasks.pragmatch.data import absent, select
-from lmms_eval_tasks.pragmatch.families import spec_of
 from lmms_eval_tasks.pragmatch.prompts import PROMPT_VERSION, question
+from postprocess.benchmarks.pragmatch_tasks import spec_of
 from postprocess.measure import pragmatch as metrics
 from postprocess.measure.groups import Answer
 from postprocess.record.pragmatch import pragmatch_record

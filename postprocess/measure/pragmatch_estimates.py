@@ -1,8 +1,8 @@
 """PragMatch's metrics with intervals, and paired differences of two sets of answers.
 
 Definitions are those of `postprocess.measure.pragmatch`; here each is written once more as counts
-by picture and a formula over their sums, because that is what can be resampled: all metrics of a task
-share one matrix product. Which caption belongs to which picture is asked of
+by picture and a formula over their sums, because that is what can be resampled: all metrics of a
+task share one matrix product. Which caption belongs to which picture is asked of
 `postprocess.measure.groups` only.
 """
 

@@ -9,7 +9,7 @@ from importlib import metadata
 from typing import Any, NamedTuple
 
 from lmms_eval_tasks.harness import task_folder
-from lmms_eval_tasks.pragmatch.families import spec_of
+from postprocess.benchmarks.pragmatch_tasks import spec_of
 from postprocess.measure.groups import Answer
 from postprocess.measure.pragmatch import slots_for
 from postprocess.measure.standard_error import accuracy_stderr

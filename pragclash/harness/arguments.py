@@ -14,7 +14,7 @@ from pathlib import Path
 import lmms_eval_tasks
 from lmms_eval_tasks.harness import task_folder, tell_once
 from lmms_eval_tasks.pragmatch.data import has_rows
-from lmms_eval_tasks.pragmatch.families import spec_of, tags_of, task_names
+from postprocess.benchmarks.pragmatch_tasks import spec_of, tags_of, task_names
 from pragclash.harness.cache import benchmarks_of
 
 TASK_PATH = str(Path(lmms_eval_tasks.__file__).parent)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from lmms_eval_tasks.current import current_folder
 from lmms_eval_tasks.folder import FolderError
-from lmms_eval_tasks.pragmatch.families import tags_of, task_names
+from postprocess.benchmarks.pragmatch_tasks import tags_of, task_names
 from pragclash.harness.cache import benchmarks_of
 
 

@@ -5,7 +5,7 @@ import math
 import random
 from collections.abc import Callable
 
-from lmms_eval_tasks.pragmatch.families import spec_of
+from postprocess.benchmarks.pragmatch_tasks import spec_of
 from postprocess.record.clash import clash_record
 from postprocess.record.pragmatch import pragmatch_record
 from postprocess.response.line import attach_response

@@ -22,10 +22,10 @@ import numpy as np
 from lmms_eval_tasks import folder
 from lmms_eval_tasks.current import current_folder, data_home
 from lmms_eval_tasks.journal import Journal
-from lmms_eval_tasks.pragmatch.families import CUES
 from lmms_eval_tasks.pragmatch.make import audit, cues, donors, literal, mmsd, picture_text
 from lmms_eval_tasks.pragmatch.make.card import card
 from lmms_eval_tasks.pragmatch.make.normalise import normalise
+from postprocess.benchmarks.pragmatch_tasks import CUES
 
 BUILD_VERSION = 1
 """Raised when the same inputs would give other rows."""

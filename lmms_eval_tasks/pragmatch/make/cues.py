@@ -19,7 +19,7 @@ from importlib import resources
 from random import Random
 from typing import NamedTuple
 
-from lmms_eval_tasks.pragmatch.families import CUES
+from postprocess.benchmarks.pragmatch_tasks import CUES
 
 KINDS = ("mask", "inject")
 LIST_FILES = ("lexical.txt", "style.txt", "ocr.txt", "words.txt")

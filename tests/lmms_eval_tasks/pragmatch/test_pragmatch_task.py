@@ -13,12 +13,12 @@ import lmms_eval_tasks.pragmatch
 from lmms_eval_tasks.folder import load_folder, write_folder
 from lmms_eval_tasks.pragmatch import task as pragmatch
 from lmms_eval_tasks.pragmatch.data import has_rows
-from lmms_eval_tasks.pragmatch.families import CUES, spec_of, tags_of, task_names
 from lmms_eval_tasks.pragmatch.prompts import PROMPTS, question
+from postprocess.benchmarks.pragmatch_tasks import CUES, spec_of, tags_of, task_names
 from postprocess.measure import pragmatch as metrics
 from postprocess.response.line import attach_response
 from tests import TESTS
-from tests.postprocess.runs.test_folder import png
+from tests.lmms_eval_tasks.test_folder import png
 
 FOLDER = Path(lmms_eval_tasks.pragmatch.__file__).parent
 SNAPSHOTS = TESTS / "lmms_eval_tasks" / "snapshots" / "pragmatch_prompts.json"

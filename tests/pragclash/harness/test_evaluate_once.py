@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from lmms_eval_tasks.pragmatch.families import task_names
+from postprocess.benchmarks.pragmatch_tasks import task_names
 from pragclash.harness import evaluate_once
 from pragclash.harness.evaluate_once import leaves
 

@@ -1,0 +1,86 @@
+"""The vocabulary of arguments that several commands share: one type, one flag, one help text."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from postprocess.measure import stats
+
+
+def whole(low: int, high: int) -> Callable[[str], int]:
+    """A type for whole numbers from `low` to `high`.
+
+    >>> whole(1, 9)("3")
+    3
+    """
+
+    def integer(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"{text!r}: a whole number from {low} to {high}")
+        return value
+
+    return integer
+
+
+positive = whole(1, 1_000_000_000)
+"""The type of counts."""
+
+
+def share(text: str) -> float:
+    """The type of proportions, 0 to 1.
+
+    >>> share("0.25")
+    0.25
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: a number from 0 to 1")
+    return value
+
+
+def add_runs(parser: argparse.ArgumentParser) -> None:
+    """`--runs DIR ...`, the run folders a command reads."""
+    parser.add_argument(
+        "--runs", nargs="+", type=Path, required=True, metavar="DIR", help="run folders"
+    )
+
+
+def add_output(
+    parser: argparse.ArgumentParser, what: str = "write there, not to the screen"
+) -> None:
+    """`--out FILE` and `--force`."""
+    parser.add_argument("--out", type=Path, metavar="FILE", help=what)
+    parser.add_argument("--force", action="store_true", help="overwrite --out")
+
+
+def add_computing(parser: argparse.ArgumentParser) -> None:
+    """How figures are computed: `--mix`, `--exclude`, `--draws`, `--seed`."""
+    parser.add_argument(
+        "--mix", action="store_true", help="allow different data and prompts, and mark the rows"
+    )
+    parser.add_argument(
+        "--exclude",
+        action="store_true",
+        help="second view of PragMatch: leave answers without a verdict out",
+    )
+    parser.add_argument(
+        "--draws",
+        type=whole(1, 100_000),
+        default=stats.DRAWS,
+        help="bootstrap resamples (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=stats.SEED,
+        help="seed of the bootstrap (default: %(default)s)",
+    )
