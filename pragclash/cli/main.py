@@ -40,7 +40,7 @@ DATA: dict[str, Command] = {
         "pragclash.cli.data_pragmatch", "PragMatch from MMSD2.0 or your own posts; --audit"
     ),
     "clash": Command(
-        "lmms_eval_tasks.clash.make.build_release",
+        "pragclash.cli.data_clash",
         "CLASH from your copies of the release and of COCO train2017",
     ),
     "clash-build": Command(
