@@ -110,7 +110,7 @@ def parse_sample(sample: object) -> dict[str, Any]:
     categories = [] if category is None else [category] if isinstance(category, str) else category
     if isinstance(categories, list) and all(isinstance(name, str) for name in categories):
         categories = list(dict.fromkeys(categories))
-    row = {
+    row: dict[str, Any] = {
         "image_id": str(image_id),
         "original_caption": sample.get("original_caption"),
         "conflicting_caption": sample.get("conflicting_caption"),
@@ -201,9 +201,9 @@ def build(
         name = f"{int(row['image_id']):012d}.jpg"
         if name not in missing and f"images/{name}" not in files:
             path = _picture(coco, name)
-            reason = picture_fault(path) or placeholder_fault(path)
-            if reason:
-                missing[name] = reason
+            fault = picture_fault(path) or placeholder_fault(path)
+            if fault:
+                missing[name] = fault
             else:
                 files[f"images/{name}"] = path
         if name not in missing:
@@ -212,10 +212,10 @@ def build(
                 {"sample_id": row["sample_id"], "image_id": row["image_id"], **image, **row}
             )
     if not rows:
-        name, reason = next(iter(missing.items()))
+        name = next(iter(missing))
         raise ReleaseError(
             f"no picture can be used: {_counted(missing)} of {len(missing)}; the first, "
-            f"{_picture(coco, name)}, {reason}; looked in {coco} and its "
+            f"{_picture(coco, name)}, {missing[name]}; looked in {coco} and its "
             f"{' and '.join(COCO_FOLDERS[1:])}"
         )
     whole = split == "test" and not samples.faults and content_digest(rows) == TEST_DIGEST

@@ -122,8 +122,10 @@ def request_template(source: str, prompts: Known) -> str:
     if not isinstance(last, ast.Return) or last.value is None:
         raise ValueError(f"line {last.lineno}: {REQUEST_FUNCTION} does not end by returning a text")
 
+    value = last.value
+
     def returned(fields: Mapping[str, str]) -> str:
-        return _text(last.value, _assigned(before, {**known, **fields}, prompts))
+        return _text(value, _assigned(before, {**known, **fields}, prompts))
 
     slots = {name: f"{{{slot}}}" for name, slot in REQUEST_FIELDS.items()}
     template = returned(slots)
