@@ -23,6 +23,9 @@ class Command(NamedTuple):
 COMMANDS: dict[str, Command] = {
     "validate": Command("pragclash.cli.validate", "check a dataset folder and list all its faults"),
     "score": Command("pragclash.cli.score", "score prediction files anew, check stored flags"),
+    "reproduce": Command(
+        "pragclash.cli.reproduce", "the CLASH paper's tables from your copy of its release"
+    ),
     "tables": Command("postprocess.tables.build", "the papers' tables from run folders"),
     "report": Command("pragclash.cli.report", "one self-contained page about one or several runs"),
     "compare": Command("postprocess.publish.compare", "two runs on the same pictures"),
