@@ -30,9 +30,7 @@ COMMANDS: dict[str, Command] = {
     "report": Command("pragclash.cli.report", "one self-contained page about one or several runs"),
     "compare": Command("postprocess.publish.compare", "two runs on the same pictures"),
     "export": Command("postprocess.publish.export", "submissions: Every Eval Ever, Hugging Face"),
-    "finetune": Command(
-        "lmms_eval_tasks.clash.finetune.command", "LoRA adapter that answers contradictions"
-    ),
+    "finetune": Command("pragclash.cli.finetune", "LoRA adapter that answers contradictions"),
     "annotate": Command("pragclash.cli.annotate", "collect people's votes on a local page"),
     "agreement": Command(
         "pragclash.cli.agreement", "agreement and accuracy of people; exports their votes"
