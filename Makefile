@@ -2,7 +2,7 @@
 #
 # The targets that rebuild the papers' tables take
 #   MODEL=verdict MODEL_ARGS=backend=llava_hf,pretrained=...   what to run (default: the embedded one)
-#   OUT=runs  NAME=llava  LIMIT=8  PROFILE=t4|a100             where, and how much
+#   OUT=runs  NAME=llava  LIMIT=8  PROFILE=cpu|t4|a100           where, and how much
 # A finished evaluation is not run again; an interrupted one goes on from its cache. Data, model,
 # arguments and limit are part of its name, so a change of any of them is a new evaluation.
 SHELL := /bin/bash
@@ -14,7 +14,7 @@ MODEL ?= mismatch_detector
 MODEL_ARGS ?=
 NAME ?= $(MODEL)
 LIMIT ?=
-PROFILE ?= t4
+PROFILE ?= auto
 ORG ?=
 
 export HF_HUB_OFFLINE ?= 0

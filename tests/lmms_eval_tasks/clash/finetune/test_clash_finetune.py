@@ -528,3 +528,23 @@ def test_four_bit_weights_train(tiny_models, data, tmp_path):
     out = tmp_path / "out"
     assert tune(folder, data, out, "--load-4bit") == 0
     assert all(value.abs().sum() > 0 for name, value in weights(out).items() if "lora_B" in name)
+
+
+def test_two_processes_train_one_adapter(base, data, tmp_path):
+    """As `accelerate launch` starts them: a step takes the draws of both, one of them writes."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2"]
+    command += ["--standalone", "-m", "pragclash.cli.main", "finetune", "--json"]
+    places = ["--model", str(base), "--data", str(data), "--out", str(tmp_path / "out")]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*command, *places, *SMALL, "--accumulate", "1"],
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    summary = json.loads(done.stdout)
+    assert summary["steps"] == STEPS
+    record = json.loads((tmp_path / "out" / "training.json").read_text())
+    assert record["settings"]["processes"] == 2
+    lines = [json.loads(x) for x in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
+    assert [line["draws"] for line in lines] == [4, 8, 12, 16, 20, 24, 28]
+    assert all(value.abs().sum() > 0 for name, value in weights(tmp_path / "out").items())
