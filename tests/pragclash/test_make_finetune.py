@@ -1,4 +1,4 @@
-"""`make clash-finetune-table` with PROFILE=cpu and a small local model, from nothing to its table."""
+"""`make clash-finetune-table` with PROFILE=cpu and a small local model, from nothing to a table."""
 
 from __future__ import annotations
 
