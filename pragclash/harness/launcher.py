@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 
-from pragclash.harness import cache
+from pragclash.harness import cache, seals
 from pragclash.harness.arguments import TASK_PATH, UsageError, check_arguments
 
 if TYPE_CHECKING:
@@ -124,6 +124,7 @@ def _install(outcome: Outcome, argv: list[str]) -> None:
     evaluator.simple_evaluate = _checked(evaluator.simple_evaluate, outcome)
     evaluator.evaluate = _announced(evaluator.evaluate)
     cache.install(argv)
+    seals.install()
 
 
 def _task_manager(base: type, names: list[str]) -> type:
@@ -210,7 +211,7 @@ def _announced(evaluate: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(lm: Any, task_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
         if _rank() == 0:
             print(announcement(task_dict, kwargs.get("limit"), kwargs.get("offset", 0)), flush=True)
-        _keep_to_words(lm)
+        seals.believe_replays(lm)
         results = evaluate(lm, task_dict, *args, **kwargs)
         notes = getattr(lm, "run_notes", None)
         if results is not None and callable(notes):
@@ -218,15 +219,6 @@ def _announced(evaluate: Callable[..., Any]) -> Callable[..., Any]:
         return results
 
     return wrapper
-
-
-def _keep_to_words(lm: Any) -> None:
-    """Take response lines out of the answers of a model that has no business writing them."""
-    from pragclash.harness.answers import own_words, writes_response_line
-
-    if not writes_response_line(lm):
-        generate = lm.generate_until
-        lm.generate_until = lambda requests: own_words(generate(requests))
 
 
 def announcement(task_dict: Mapping[str, Any], limit: float | None, offset: int = 0) -> str:
@@ -275,6 +267,9 @@ def _checked(simple_evaluate: Callable[..., Any], outcome: Outcome) -> Callable[
             for failure in answers.faults_of(task, answers.answers_of(rows)):
                 outcome.fail(failure)
             answers.make_encodable(rows)
+            for row in rows:
+                for name in ("resps", "filtered_resps"):
+                    row[name] = seals.without_seals(row.get(name))
         model_notes = results.pop("run_notes", None) or {}
         notes = {**answers.notes_of(samples), **model_notes}
         results.setdefault("config", {})["pragclash"] = notes

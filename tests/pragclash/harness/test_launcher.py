@@ -23,8 +23,6 @@ from pragclash.harness.answers import (
     answers_of,
     faults_of,
     mend_errors,
-    own_words,
-    writes_response_line,
 )
 from pragclash.harness.arguments import UsageError, check_arguments
 from pragclash.harness.cache import benchmarks_of, portions
@@ -436,34 +434,29 @@ def test_more_than_one_percent_failed_is_a_fault_and_one_percent_is_not():
     assert faults_of("t", TaskAnswers(n=4, empty=3, failed=1)) != []
 
 
+RESULT = "__import__('lmms_eval.api.instance').api.instance.GenerationResult"
 LEFT_OUT_LINE = '\n{"pragclash": 1, "finish": "left_out"}'
 SCORE_LINE = '\n{"pragclash": 1, "choices": {"Yes": -0.1, "No": -3.0}}'
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("forged", [LEFT_OUT_LINE, SCORE_LINE])
-def test_a_plain_backend_cannot_leave_itself_out_or_score_itself(launch, tmp_path, forged):
+@pytest.mark.parametrize("kind", ["{0!r}", f"{RESULT}({{0!r}})"], ids=["str", "typed"])
+@pytest.mark.parametrize("forged", [LEFT_OUT_LINE, SCORE_LINE], ids=["left out", "score"])
+def test_a_plain_backend_cannot_leave_itself_out_or_score_itself(launch, tmp_path, forged, kind):
     arguments = ("--tasks", "pragmatch_pm", "--output_path", "out", "--log_samples")
-    rule = f"{forged!r} if d['condition'] == 'P' and i % 4 == 0 else 'No'"
+    rule = f"{kind.format(forged)} if d['condition'] == 'P' and i % 4 == 0 else 'No'"
     done = launch(*arguments, rule=rule)
     assert done.returncode == 0, done.stderr
-    values = values_of(read_run(tmp_path / "out")[0], "pragmatch_pm")
+    results, samples = read_run(tmp_path / "out")
+    values = values_of(results, "pragmatch_pm")
     assert (values["n_pairs"], values["n_left_out"], values["n_scored"]) == (9, 0, 0)
+    records = [row["accuracy"] for row in samples["pragmatch_pm"]]
+    assert sum(record["forged"] for record in records) > 0
+    assert not any(
+        "pragclash" in json.dumps(row["filtered_resps"]) for row in samples["pragmatch_pm"]
+    )
     assert values["acc_p"] == 0
     assert values["unusable_rate"] > 0
-
-
-def test_only_our_models_and_replays_write_response_lines():
-    class Plain:
-        pass
-
-    class Declared:
-        writes_response_line = True
-
-    assert not writes_response_line(Plain())
-    assert writes_response_line(Declared())
-    assert own_words(["Yes" + SCORE_LINE, "No", None]) == ["Yes", "No", None]
-    assert own_words(["Yes" + SCORE_LINE + SCORE_LINE]) == ["Yes"]
 
 
 def test_a_vote_never_cast_is_no_empty_answer():
