@@ -18,15 +18,16 @@ from PIL import Image
 from lmms_eval_tasks.folder import write_folder
 from postprocess.measure import pragmatch as metrics
 from postprocess.measure.groups import Answer
+from pragclash.harness import tasks
 from pragclash.harness.answers import (
     TaskAnswers,
     answers_of,
     faults_of,
     mend_errors,
 )
-from pragclash.harness.arguments import UsageError, check_arguments
+from pragclash.harness.arguments import UsageError, check_arguments, check_config
 from pragclash.harness.cache import benchmarks_of, portions
-from pragclash.harness.launcher import Outcome, _task_manager, _watched
+from pragclash.harness.evaluation import Outcome, _watched
 
 FAILED = "[LMMS_EVAL_REQUEST_FAILED after 3 retries] timeout"
 
@@ -230,6 +231,10 @@ def given(**changes: object) -> Namespace:
         "limit": None,
         "offset": 0,
         "repeats": 1,
+        "batch_size": 1,
+        "max_batch_size": None,
+        "num_fewshot": None,
+        "gen_kwargs": "",
         "log_samples": False,
         "predict_only": False,
         "output_path": None,
@@ -239,11 +244,11 @@ def given(**changes: object) -> Namespace:
 
 @pytest.fixture
 def manager(monkeypatch, data):
-    """The harness's task manager as the launcher replaces it."""
-    import lmms_eval.tasks as tasks
+    """The harness's task manager as it is changed where all tasks asked for are ours."""
+    from lmms_eval.tasks import TaskManager
 
-    ours = _task_manager(tasks.TaskManager, ["pragmatch_pm"])
-    monkeypatch.setattr(tasks, "TaskManager", ours)
+    monkeypatch.setattr(tasks, "_named", ["pragmatch_pm"])
+    tasks.install(TaskManager)
     monkeypatch.setenv("PRAGCLASH_DATA", str(data))
 
 
@@ -262,6 +267,17 @@ def manager(monkeypatch, data):
         ({"limit": float("nan")}, "asks nothing"),
         ({"offset": -3}, "below 0"),
         ({"repeats": 2}, "scored on one greedy answer"),
+        ({"batch_size": "abc"}, "--batch_size abc: a number from 1"),
+        ({"batch_size": "0"}, "--batch_size 0: a number from 1"),
+        ({"batch_size": "auto:0"}, "--batch_size auto:0: a number from 1"),
+        ({"max_batch_size": 0}, "--max_batch_size 0 is below 1"),
+        ({"limit": 1.5}, "--limit 1.5 is no count"),
+        ({"limit": float("inf")}, "--limit inf: leave it out"),
+        ({"limit": "many"}, "--limit 'many' is no number"),
+        ({"offset": 1000}, "pragmatch_pm has 18 documents, nothing is left"),
+        ({"tasks": "pragmatch_p,pragmatch_pm", "offset": 9}, "pragmatch_p has 9 documents"),
+        ({"num_fewshot": 3}, "--num_fewshot 3: pragmatch_pm is asked without examples"),
+        ({"gen_kwargs": "blah"}, "--gen_kwargs 'blah': write name=value"),
         ({"log_samples": True}, "need --output_path"),
         ({"output_path": "/proc/none"}, "--output_path /proc/none cannot be written"),
         ({"include_path": "/none"}, "--include_path /none is not a folder"),
@@ -272,8 +288,39 @@ def test_arguments_that_cannot_be_used_are_one_line(manager, changes, line):
         check_arguments(given(**changes))
 
 
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ("tasks: [", "no YAML: while parsing"),
+        ("just words", "write `name: value` lines"),
+        ("- tasks: clash_mc\n- 3", "write `name: value` lines"),
+        ("tasks: [pragmatch_pm]", "tasks must be text"),
+        ("", "write `name: value` lines"),
+        (b"\xff\xfe\x00", "cannot be read"),
+        (None, "cannot be read: No such file"),
+    ],
+)
+def test_a_configuration_that_cannot_be_used_is_one_line(tmp_path, content, line):
+    path = tmp_path / "run.yaml"
+    if content is not None:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(UsageError, match=line) as refused:
+        check_config(str(path))
+    assert "\n" not in str(refused.value)
+    assert check_config(None) is None
+
+
+def test_a_broken_configuration_exits_2_without_a_traceback(launch, tmp_path):
+    (tmp_path / "run.yaml").write_text("tasks: [")
+    done = launch("--config", "run.yaml")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stderr.splitlines()[-1].startswith("lmms_eval: --config run.yaml: no YAML")
+    assert "Traceback" not in done.stdout + done.stderr
+
+
 def test_arguments_that_can_be_used_pass(manager, tmp_path):
     check_arguments(given(tasks="pragmatch_p*,pragmatch_m", limit=3.0, output_path=str(tmp_path)))
+    check_arguments(given(model_args='a={"x": 1, "y": 2},b=3', batch_size="auto:4", offset=17))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -398,17 +445,6 @@ def test_overlapping_bundles_run_each_leaf_once(launch, tmp_path):
     assert "2 tasks, 4 documents" in done.stdout
 
 
-@pytest.mark.slow
-def test_the_harness_s_own_script_runs_the_tasks(launch, tmp_path):
-    import lmms_eval_tasks
-
-    folder = Path(lmms_eval_tasks.__file__).parent
-    command = [Path(sys.executable).parent / "lmms-eval", "--include_path", str(folder)]
-    command += ["--tasks", "pragmatch_pm", "--model", "dummy", "--limit", "4"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=240)
-    assert "pair_acc" in done.stdout, done.stdout + done.stderr
-
-
 def test_every_place_the_launcher_reaches_into_the_harness_is_there():
     import lmms_eval.__main__ as cli
     from lmms_eval import evaluator
@@ -416,7 +452,7 @@ def test_every_place_the_launcher_reaches_into_the_harness_is_there():
     from lmms_eval.tasks import TaskManager
 
     assert callable(cli.cli_evaluate_single)
-    assert cli.TaskManager
+    assert callable(cli.cli_evaluate)
     assert callable(TaskManager.initialize_tasks)
     assert callable(evaluator.simple_evaluate)
     assert callable(evaluator.evaluate)
@@ -495,10 +531,10 @@ def test_an_error_beside_an_accuracy_on_the_same_pictures_is_over_those_pictures
 
 
 def test_a_fault_of_the_checks_themselves_is_a_failed_run(monkeypatch):
-    def broken(_: Namespace) -> None:
+    def broken(*_: object) -> None:
         raise OSError("no disk")
 
-    monkeypatch.setattr("pragclash.harness.launcher.check_arguments", broken)
+    monkeypatch.setattr("pragclash.harness.evaluation.check_arguments", broken)
     outcome = Outcome()
     with pytest.raises(OSError, match="no disk"):
         _watched(lambda args: None, outcome)(given())
@@ -506,7 +542,7 @@ def test_a_fault_of_the_checks_themselves_is_a_failed_run(monkeypatch):
 
 
 def test_a_key_among_the_model_arguments_is_not_printed(monkeypatch):
-    monkeypatch.setattr("pragclash.harness.launcher.check_arguments", lambda args: None)
+    monkeypatch.setattr("pragclash.harness.evaluation.check_arguments", lambda *_: None)
     args = given(model_args="backend=openai,api_key=sk-123")
     seen = _watched(lambda args: args.model_args, Outcome())(args)
     assert seen == "backend=openai,api_key=sk-123"
