@@ -391,7 +391,7 @@ def sound(tmp_path_factory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize(("of", "column"), COLUMNS)
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(values=st.dictionaries(st.sampled_from([1, 2, 4]), JSON, min_size=1), others=st.data())
 def test_any_value_in_any_column_is_fine_or_a_fault_with_its_row(sound, of, column, values, others):
     fmt = format_of(of)
