@@ -22,6 +22,7 @@ from postprocess.measure.limits import (
     auroc_spread,
     correlation,
     difference_limits,
+    excess_limits,
     jackknife_variance,
     mean_limits,
     rate_spread,
@@ -35,9 +36,10 @@ __all__ = [
     "Evaluate",
     "auroc_spread",
     "difference",
+    "excess",
     "f1",
-    "left_out",
     "furthest",
+    "left_out",
     "mean",
     "mean_difference",
     "newcombe",
@@ -247,6 +249,26 @@ def f1(tp: npt.ArrayLike, fp: npt.ArrayLike, fn: npt.ArrayLike, level: float = L
     positive, negative = max(float((t + n).max()), 1.0), max(float(p.max()), 1.0)
     possible = [(0.0, positive + negative), (2 * positive, 2 * positive)]
     return ratio(2 * t, 2 * t + p + n, level, possible)
+
+
+def excess(right_a: npt.ArrayLike, right_b: npt.ArrayLike, level: float = LEVEL) -> Estimate:
+    """Pair accuracy less the product of the two accuracies, from 0 and 1 a picture and caption.
+
+    >>> found = excess([1, 1, 1, 1, 0, 0, 0, 0] * 3, [1, 1, 1, 0, 1, 0, 0, 0] * 3)
+    >>> [round(x, 3) for x in found[:3]]
+    [0.125, 0.018, 0.196]
+    """
+    a, b = np.asarray(right_a) > 0, np.asarray(right_b) > 0
+    if a.shape != b.shape or a.ndim != 1:
+        raise ValueError(f"one value a picture of both captions, not {a.shape} and {b.shape}")
+    n = len(a)
+    if not n:
+        return EMPTY
+    cells = [(a & b).sum(), (a & ~b).sum(), (~a & b).sum(), (~a & ~b).sum()]
+    low, high = excess_limits(np.array([cells], dtype=np.float64), level)
+    value = float((a & b).mean() - a.mean() * b.mean())
+    se = float(((a - a.mean()) * (b - b.mean())).std() / n**0.5)
+    return Estimate(value, float(low[0]), float(high[0]), n, "added pictures", se)
 
 
 def over_pictures(

@@ -155,6 +155,7 @@ def swap(
     pictures: int,
     differing: npt.ArrayLike | None = None,
     *,
+    draws: int = SWAPS,
     seed: int = SEED,
 ) -> Significance:
     """The permutation test of a figure that is no sum: the two models' answers change places.
@@ -165,7 +166,8 @@ def swap(
         pictures: Number of pictures.
         differing: Indices of the pictures on which the two differ (default: all): swapping the
             others changes nothing, and they need not be drawn.
-        seed: Seed of the swaps, where they must be drawn.
+        draws: Swaps drawn where there are too many to count all.
+        seed: Seed of those.
 
     Returns:
         p is the share of swaps whose difference is as large as the one seen; a swap that leaves a
@@ -190,7 +192,8 @@ def swap(
         return Significance(1.0, 1.0, "swap", pictures, k)
     # A swap and its opposite give the same size of difference, so half of them are enough.
     all_of_them = k <= EXACT and 2 ** (k - 1) * pictures <= _WORK
-    rng, total = np.random.default_rng(seed), 2 ** (k - 1) if all_of_them else SWAPS
+    all_of_them = all_of_them or 2 ** (k - 1) <= draws
+    rng, total = np.random.default_rng(seed), 2 ** (k - 1) if all_of_them else draws
     step, reached = max(1, _BLOCK // (2 * pictures)), 0
     for start in range(0, total, step):
         rows = np.arange(start, min(start + step, total))

@@ -24,6 +24,7 @@ COMMANDS: dict[str, Command] = {
     "validate": Command("pragclash.cli.validate", "check a dataset folder and list all its faults"),
     "score": Command("postprocess.runs.rescore", "score prediction files anew, check stored flags"),
     "tables": Command("postprocess.tables.build", "the papers' tables from run folders"),
+    "power": Command("pragclash.cli.power", "how many pictures a difference needs"),
     "report": Command("pragclash.cli.report", "one self-contained page about one or several runs"),
     "compare": Command("postprocess.publish.compare", "two runs on the same pictures"),
     "export": Command("postprocess.publish.export", "submissions: Every Eval Ever, Hugging Face"),
