@@ -32,6 +32,7 @@ COMMANDS: dict[str, Command] = {
         "pragclash.cli.reproduce", "the CLASH paper's tables from your copy of its release"
     ),
     "tables": Command("postprocess.tables.build", "the papers' tables from run folders"),
+    "power": Command("pragclash.cli.power", "how many pictures a difference needs"),
     "report": Command("pragclash.cli.report", "one self-contained page about one or several runs"),
     "compare": Command("postprocess.publish.compare", "two runs on the same pictures"),
     "export": Command("postprocess.publish.export", "submissions: Every Eval Ever, Hugging Face"),
