@@ -37,10 +37,12 @@ def claim(sentence: Sentence, at: int = 0) -> Claim | None:
     if form is None or any(w not in _KNOWN and not w.endswith("n't") for w in before):
         return None
     if any(re.search(r"[:()\[\]{}/—]", gap) for gap in gaps[1 : end + 1]) or (
-        behind and gaps[end + 1] in ("-", "_", "/")
+        behind and re.search(r"[:=/_|]|\A-\Z", gaps[end + 1])
     ):
         return None
     if not WORDS["open_ends"].isdisjoint(behind) and not (behind[0] == "not" and len(behind) < 4):
+        return None
+    if "just" in before and "not" in before:
         return None
     fragment = all(word in WORDS["fragments"] for word in before)
     verbs = [k for k, word in enumerate(before) if word in _VERBS or word.endswith("n't")]

@@ -87,7 +87,7 @@ class Sentence:
     def __init__(self, text: str, start: int, stop: int, mark: str, before: str) -> None:
         """The sentence between two offsets, the mark that ends it, the text before it."""
         self.text, self.start, self.stop, self.before = text, start, stop, before
-        self.asks = "?" in mark
+        self.mark, self.asks = mark, "?" in mark
         self.body = text[start:stop]
 
     @cached_property
@@ -183,7 +183,7 @@ def _unquote(match: re.Match[str]) -> str:
     quoted, text = match.group(), match.string
     before, behind = text[max(0, match.start() - 40) : match.start()], text[match.end() : match.end() + 40]
     whole = match.start() < 40 and not before.strip() and not behind.strip(" .\n")
-    own = len(_WORD.findall(quoted)) == 1 and not re.match(r" *\w", behind)
+    own = re.fullmatch(r".[^\w\s]?\w{1,20}\W?.?", quoted) and not re.match(r" *\w", behind)
     if whole or own or _ANNOUNCED.search(before.lower()):
         return quoted
-    return "".join("\n" if character == "\n" else " " for character in quoted)
+    return quoted[0] + re.sub(r"[^\n]", " ", quoted[1:-1]) + quoted[-1]
