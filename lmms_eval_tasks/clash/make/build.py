@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import errno
-import hashlib
 import json
 import sys
 import threading
@@ -26,8 +25,10 @@ from lmms_eval_tasks.clash.make.generate_llm import LlmGenerator
 from lmms_eval_tasks.clash.make.generate_rules import RuleGenerator
 from lmms_eval_tasks.clash.make.quality_llm import examine
 from lmms_eval_tasks.clash.make.votes import keep_accepted
-from lmms_eval_tasks.folder import picture_fault, write_folder
-from lmms_eval_tasks.journal import Journal
+from lmms_eval_tasks.dataset.files import sha256
+from lmms_eval_tasks.dataset.folder import write_folder
+from lmms_eval_tasks.dataset.journal import Journal
+from lmms_eval_tasks.dataset.pictures import picture_fault
 
 PER_PICTURE = 3
 SHOWN = 10
@@ -229,7 +230,7 @@ def build(
             "seed": settings.seed,
             "llm_checks": settings.llm_checks,
         },
-        "sources": [{"name": "captions", "file": captions.name, "sha256": _sha256(captions)}],
+        "sources": [{"name": "captions", "file": captions.name, "sha256": sha256(captions)}],
     }
     copied = {
         name: find_picture(images, pictures.files[image_id]) for name, image_id in files.items()
@@ -419,7 +420,7 @@ def _claim(journal: Journal, work: Path, captions: Path, settings: Settings) -> 
     """Let a journal serve one job only: outcomes of other settings must not be mixed in."""
     # How many samples are wanted changes no single outcome.
     fields = {k: v for k, v in settings._asdict().items() if k not in ("n", "per_picture")}
-    job = {**fields, "captions": _sha256(captions)}
+    job = {**fields, "captions": sha256(captions)}
     if "job" not in journal:
         journal.put("job", job)
     elif journal["job"] != job:
@@ -434,11 +435,6 @@ def _claim(journal: Journal, work: Path, captions: Path, settings: Settings) -> 
 def _suffix(images: Path, pictures: Pictures, row: dict[str, Any]) -> str:
     suffix = find_picture(images, pictures.files[row["image_id"]]).suffix.lower()
     return suffix if suffix[1:].isalnum() else ".jpg"
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _positive(text: str) -> int:

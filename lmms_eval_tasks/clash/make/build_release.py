@@ -26,8 +26,9 @@ from lmms_eval_tasks.clash.make.release import (
     read_samples,
 )
 from lmms_eval_tasks.clash.prompts import judge_request
-from lmms_eval_tasks.current import data_home
-from lmms_eval_tasks.folder import FolderError, picture_fault, write_folder
+from lmms_eval_tasks.dataset.current import data_home
+from lmms_eval_tasks.dataset.folder import FolderError, write_folder
+from lmms_eval_tasks.dataset.pictures import picture_fault
 
 COCO_FOLDERS = ("", "train2017", "images/train2017")
 """Where the pictures may lie inside the folder that the user names."""

@@ -20,7 +20,7 @@ from lmms_eval_tasks.clash.make.build import Stopped, add_limits, limits_of, spe
 from lmms_eval_tasks.clash.make.endpoint import Asker, Budget, EndpointError, Limits, endpoint_of
 from lmms_eval_tasks.clash.make.quality import Examined, Verdict
 from lmms_eval_tasks.clash.make.sample_files import Read, read_rows
-from lmms_eval_tasks.journal import Journal
+from lmms_eval_tasks.dataset.journal import Journal
 
 READABLE = "readable"
 """Name of the check that a sample can be read at all."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from lmms_eval_tasks.clash.data import CHANGE_TYPES, sample_id_of
 from lmms_eval_tasks.clash.make import quality
 from lmms_eval_tasks.clash.make.categories import categories_of, own_lists
-from lmms_eval_tasks.folder import check_text
+from lmms_eval_tasks.dataset.checks import check_text
 
 MAX_FIELD_CHARS = 500
 """Longer texts in a reply are no caption, question or answer."""

@@ -21,7 +21,7 @@ from lmms_eval_tasks.clash.data import (
     prompt_hash,
     sample_id_of,
 )
-from lmms_eval_tasks.folder import check_text
+from lmms_eval_tasks.dataset.checks import check_text
 
 SPLITS = {
     "test": "data/synthetic_captions_test_filtered.json",

@@ -31,8 +31,8 @@ from lmms_eval_tasks.clash.make.endpoint import (
     Reply,
 )
 from lmms_eval_tasks.clash.make.generate_llm import json_object
-from lmms_eval_tasks.folder import load_folder
-from lmms_eval_tasks.journal import Journal
+from lmms_eval_tasks.dataset.folder import load_folder
+from lmms_eval_tasks.dataset.journal import Journal
 from tests.lmms_eval_tasks.fake_endpoint import KEY, FakeEndpoint
 
 SUBJECTS = ("dog", "cat", "pizza", "bus", "red car", "two people")

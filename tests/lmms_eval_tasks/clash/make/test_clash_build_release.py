@@ -20,7 +20,7 @@ from lmms_eval_tasks.clash.make.release import (
     read_samples,
     string_constants,
 )
-from lmms_eval_tasks.folder import check_folder, load_folder
+from lmms_eval_tasks.dataset.folder import check_folder, load_folder
 from tests.lmms_eval_tasks.clash.test_clash_task import Placeholder
 from tests.lmms_eval_tasks.clash_fixtures import coco_copy, picture, release_copy, release_sample
 
