@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from lmms_eval_tasks.clash.make.captions import read_captions
-from lmms_eval_tasks.clash.make.votes import read_votes
+from lmms_eval_tasks.clash.make.check.votes import read_votes
+from lmms_eval_tasks.clash.make.generate.captions import read_captions
 from lmms_eval_tasks.dataset.files import UnreadableError, read_bytes, read_text
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from lmms_eval_tasks.clash.make.generate import Source
+from lmms_eval_tasks.clash.make.generate.stages import Source
 from lmms_eval_tasks.dataset.checks import check_id, check_text
 from lmms_eval_tasks.dataset.files import read_text
 

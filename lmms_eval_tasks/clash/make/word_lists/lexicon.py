@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import NamedTuple
 
-from lmms_eval_tasks.clash.data import CATEGORIES
+from postprocess.measure.clash import CATEGORIES
 
 LISTED = {kind: tuple(x for x in names if x != "other") for kind, names in CATEGORIES.items()}
 """Change type to the categories that have a word list."""
@@ -221,7 +221,7 @@ def word_set(name: str) -> frozenset[str]:
 
 
 def _text(name: str) -> str:
-    lists = resources.files("lmms_eval_tasks.clash.make.word_lists")
+    lists = resources.files(__package__)
     return lists.joinpath(f"{name}.txt").read_text(encoding="utf-8")
 
 

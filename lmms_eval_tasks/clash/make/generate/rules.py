@@ -14,8 +14,8 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from lmms_eval_tasks.clash.make.generate import Answers, Change, Dropped, Question, Source
-from lmms_eval_tasks.clash.make.lexicon import (
+from lmms_eval_tasks.clash.make.generate.stages import Answers, Change, Dropped, Question, Source
+from lmms_eval_tasks.clash.make.word_lists.lexicon import (
     LISTED,
     Entry,
     Found,
@@ -139,9 +139,11 @@ class RuleGenerator:
         A picture's captions are gone through in their order, so that a later one changes another
         word, or at least into another, where it can.
         """
-        swap, used, put_in = None, set(), set()
-        for index in range(source.index + 1):
-            one = source._replace(index=index)
+        swap: _Swap | None = None
+        used: set[tuple[str, str, str]] = set()
+        put_in: set[tuple[str, str, str]] = set()
+        for index in range(source.place + 1):
+            one = source._replace(place=index)
             swap = self._choose(one, _swaps(one.captions, index), used, put_in)
             if swap is not None:
                 used.add(swap.found.entry.key)
