@@ -69,6 +69,11 @@ class Entry(NamedTuple):
         """Category, group and headword: one entry of all lists."""
         return self.category, self.group, self.head
 
+    @property
+    def change_type(self) -> str:
+        """Whether exchanging it changes an object or an attribute."""
+        return "object" if self.category in LISTED["object"] else "attribute"
+
     def head_form(self, number: str) -> str | None:
         """The headword in a grammatical number, or None where it has none."""
         for form in self.forms[: self.n_head]:
@@ -125,6 +130,11 @@ class Found(NamedTuple):
     """Index of its first token."""
     last: int
     """Index after its last token."""
+
+    @property
+    def is_thing(self) -> bool:
+        """Whether it names something that can have attributes."""
+        return self.entry.category not in LISTED["attribute"]
 
 
 def tokens_of(text: str) -> list[Token]:
