@@ -488,7 +488,7 @@ class _Builder:
                     rows.append(_row(x, "P", masked[x][cue], folds[x], cue, "mask"))
                     found[cue]["masked"] += 1
                 rng = Random(f"{seed}:{x}:{cue}:inject")
-                injected = cues.edit(clean["M"], cue, rng, "inject", texts.get(x))
+                injected = cues.inject(clean["M"], cue, rng, texts.get(x))
                 if injected is not None:
                     rows.append(_row(x, "M", injected, folds[x], cue, "inject"))
         leaking = {sample for ids in donors.find_leaks(rows).values() for sample in ids}
@@ -604,7 +604,7 @@ def _build_key(out: Path) -> str | None:
 
 
 def _masks(post: str, text: str | None) -> dict[str, str]:
-    found = {cue: cues.mask(post, cue, None, text) for cue in CUES}
+    found = {cue: cues.mask(post, cue, text) for cue in CUES}
     return {cue: caption for cue, caption in found.items() if caption is not None}
 
 
