@@ -291,7 +291,11 @@ def _opening(sentence: Sentence, at: int) -> _Statement | None:
 def _concluded(sentence: Sentence) -> Iterator[_Statement | None]:
     """The yes or no with which the sentence ends: "it is what it says, so no"."""
     for k, word in enumerate(sentence.words):
-        if k and word in WORDS["concluders"] and WORDS["supposed_in"].isdisjoint(sentence.words[:k]):
+        if (
+            k
+            and word in WORDS["concluders"]
+            and WORDS["supposed_in"].isdisjoint(sentence.words[:k])
+        ):
             found = _opening(sentence, k)
             yield found if found is not None and found.end == sentence.spans[-1][1] else None
 
@@ -417,7 +421,7 @@ def _with_tail(sentence: Sentence, i: int, value: int, rank: int) -> _Statement 
         if _POLAR.get(words[k], value) != value and _alone(sentence, k):
             corrected = k - i <= 6 and not WORDS["correcting"].isdisjoint(words[i + 1 : k])
             return _with_tail(sentence, k, 1 - value, rank) if corrected else said.withheld
-    doubted = not WORDS["hedges"].isdisjoint(tail[:4]) or tail[:1] and tail[0] in WORDS["turning"]
+    doubted = not WORDS["hedges"].isdisjoint(tail[:4]) or (tail[:1] and tail[0] in WORDS["turning"])
     if doubted or _contradicts(tail, value) or _says_something_else(sentence, tail, value):
         return said.withheld
     return said

@@ -181,7 +181,10 @@ def _unquote(match: re.Match[str]) -> str:
     Unless it is the whole answer, one word that stands for itself, or what a label announces.
     """
     quoted, text = match.group(), match.string
-    before, behind = text[max(0, match.start() - 40) : match.start()], text[match.end() : match.end() + 40]
+    before, behind = (
+        text[max(0, match.start() - 40) : match.start()],
+        text[match.end() : match.end() + 40],
+    )
     whole = match.start() < 40 and not before.strip() and not behind.strip(" .\n")
     own = re.fullmatch(r".[^\w\s]?\w{1,20}\W?.?", quoted) and not re.match(r" *\w", behind)
     if whole or own or _ANNOUNCED.search(before.lower()):

@@ -53,13 +53,13 @@ DATA: dict[str, Command] = {
         "CLASH from your copies of the release and of COCO train2017",
     ),
     "clash-build": Command(
-        "lmms_eval_tasks.clash.make.build", "CLASH samples out of any pictures with captions"
+        "pragclash.cli.data_clash_build", "CLASH samples out of any pictures with captions"
     ),
     "clash-qc": Command(
-        "lmms_eval_tasks.clash.make.check", "check CLASH samples by rules, or by a model too"
+        "pragclash.cli.data_clash_qc", "check CLASH samples by rules, or by a model too"
     ),
     "clash-categories": Command(
-        "lmms_eval_tasks.clash.make.categories", "categories of CLASH samples; --derive"
+        "pragclash.cli.data_clash_categories", "categories of CLASH samples; --derive"
     ),
 }
 """What `pragclash data ...` builds."""

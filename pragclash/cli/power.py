@@ -28,7 +28,6 @@ from postprocess.measure.intervals import too_few
 from postprocess.measure.power import POWER, Design, design, detectable, pictures_needed, power
 from pragclash.cli.arguments import positive, share
 
-
 Question: TypeAlias = tuple[str, int | None, Design, Callable[[float], Design]]
 """What is asked in words, pictures, the design, and the design of any size of difference."""
 

@@ -26,7 +26,6 @@ from postprocess.runs.rescoring import TwinError
 from postprocess.tables.reproduce import Cell, Reproduced, reproduce
 from pragclash.cli.arguments import positive
 
-
 HEAD = ("model", "cell", "n", "ours", "release", "paper", "difference", "")
 
 

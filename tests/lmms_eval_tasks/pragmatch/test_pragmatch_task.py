@@ -10,7 +10,7 @@ import yaml
 from PIL import Image
 
 import lmms_eval_tasks.pragmatch
-from lmms_eval_tasks.folder import load_folder, write_folder
+from lmms_eval_tasks.dataset.folder import load_folder, write_folder
 from lmms_eval_tasks.pragmatch import task as pragmatch
 from lmms_eval_tasks.pragmatch.data import has_rows
 from lmms_eval_tasks.pragmatch.prompts import PROMPTS, question

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import strategies as st
 from PIL import Image
 
-from lmms_eval_tasks.folder import write_folder
+from lmms_eval_tasks.dataset.folder import write_folder
 from postprocess.measure import pragmatch as metrics
 from postprocess.measure.groups import Answer
 from pragclash.harness import tasks

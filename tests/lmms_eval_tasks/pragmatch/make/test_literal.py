@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from lmms_eval_tasks.journal import Journal, JournalError
+from lmms_eval_tasks.dataset.journal import Journal, JournalError
 from lmms_eval_tasks.pragmatch.make.literal import (
     PROMPT,
     Captioner,

@@ -12,9 +12,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from lmms_eval_tasks.clash.make.check.rules import Verdict
 from lmms_eval_tasks.clash.make.endpoint import Asker
-from lmms_eval_tasks.clash.make.generate_llm import MalformedReply, ask_twice, json_object
-from lmms_eval_tasks.clash.make.quality import Verdict
+from lmms_eval_tasks.clash.make.replies import MalformedReply, ask_twice, json_object
 
 PROMPT_VERSION = 1
 MAX_REASON_CHARS = 300

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_tasks.files import read_text
-from lmms_eval_tasks.folder import load_folder, write_folder
+from lmms_eval_tasks.dataset.files import read_text
+from lmms_eval_tasks.dataset.folder import load_folder, write_folder
 
 LABELS = ("accept", "reject")
 MAX_BYTES = 100_000_000

@@ -2,7 +2,7 @@
 
 Change one element of a caption; ask about it; write three answers. A generator does the stages;
 this module holds what goes in and comes out of each, checks every result by the rules of
-`quality`, and puts the row together. A stage that fails drops the sample with a reason.
+`check.rules`, and puts the row together. A stage that fails drops the sample with a reason.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from lmms_eval_tasks.clash.data import CHANGE_TYPES, sample_id_of
-from lmms_eval_tasks.clash.make import quality
-from lmms_eval_tasks.clash.make.categories import categories_of, own_lists
-from lmms_eval_tasks.folder import check_text
+from lmms_eval_tasks.clash.make.check import rules
+from lmms_eval_tasks.clash.make.word_lists.categories import categories_of, own_lists
+from lmms_eval_tasks.dataset.checks import check_text
 
 MAX_FIELD_CHARS = 500
 """Longer texts in a reply are no caption, question or answer."""
@@ -26,18 +26,18 @@ class Source(NamedTuple):
     image: str
     """File name of the picture."""
     captions: tuple[str, ...]
-    index: int
+    place: int
     """Which of the captions is to be changed."""
 
     @property
     def caption(self) -> str:
         """The caption that is to be changed."""
-        return self.captions[self.index]
+        return self.captions[self.place]
 
     @property
     def key(self) -> str:
         """Names the source among all of a job."""
-        return f"{self.image_id}#{self.index}"
+        return f"{self.image_id}#{self.place}"
 
 
 class Change(NamedTuple):
@@ -83,6 +83,9 @@ class Dropped(ValueError):
 class Generator(Protocol):
     """Fills in the stages; raises `Dropped` where it cannot."""
 
+    name: str
+    """For the manifest."""
+
     def change(self, source: Source) -> Change:
         """Change one element of the source's caption."""
 
@@ -106,7 +109,7 @@ def parse_fields(stage: str, data: object) -> dict[str, str]:
         raise ValueError("is not a JSON object")
     values = {}
     for name in STAGES[stage]._fields:
-        value = data.get(name)
+        value: Any = data.get(name)
         faults = check_text(name, value)
         if faults:
             raise ValueError(faults[0])
@@ -141,6 +144,6 @@ def make_row(source: Source, generator: Generator) -> dict[str, Any]:
 
 
 def _hold(row: Mapping[str, Any], stage: str) -> None:
-    last = quality.apply_rules(row, [stage])[-1]
+    last = rules.apply_rules(row, [stage])[-1]
     if not last.passed:
         raise Dropped(stage, last.check, last.reason)

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from lmms_eval_tasks.clash.make.captions import read_captions
-from lmms_eval_tasks.clash.make.votes import read_votes
-from lmms_eval_tasks.files import UnreadableError, read_bytes, read_text
+from lmms_eval_tasks.clash.make.check.votes import read_votes
+from lmms_eval_tasks.clash.make.generate.captions import read_captions
+from lmms_eval_tasks.dataset.files import UnreadableError, read_bytes, read_text
 
 
 def test_a_file_is_read_up_to_its_limit_and_without_a_byte_order_mark(tmp_path):

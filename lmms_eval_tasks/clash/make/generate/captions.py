@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from lmms_eval_tasks.clash.make.generate import Source
-from lmms_eval_tasks.files import read_text
-from lmms_eval_tasks.folder import check_id, check_text
+from lmms_eval_tasks.clash.make.generate.stages import Source
+from lmms_eval_tasks.dataset.checks import check_id, check_text
+from lmms_eval_tasks.dataset.files import read_text
 
 MAX_BYTES = 4_000_000_000
 MAX_CAPTION_CHARS = 500

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import stat
 from pathlib import Path
+
+MAX_BYTES = 1_000_000_000
+"""Of a file with the rows or the manifest of a dataset."""
 
 
 class UnreadableError(ValueError):
@@ -48,3 +52,9 @@ def read_text(path: Path, max_bytes: int) -> str:
     except UnicodeDecodeError as error:
         reason = f"is not UTF-8 (byte {error.start}: {error.reason})"
         raise UnreadableError(path, reason) from error
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file of any size, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import NamedTuple
 
-from lmms_eval_tasks.clash.data import CATEGORIES
+from postprocess.measure.clash import CATEGORIES
 
 LISTED = {kind: tuple(x for x in names if x != "other") for kind, names in CATEGORIES.items()}
 """Change type to the categories that have a word list."""
@@ -68,6 +68,11 @@ class Entry(NamedTuple):
     def key(self) -> tuple[str, str, str]:
         """Category, group and headword: one entry of all lists."""
         return self.category, self.group, self.head
+
+    @property
+    def change_type(self) -> str:
+        """Whether exchanging it changes an object or an attribute."""
+        return "object" if self.category in LISTED["object"] else "attribute"
 
     def head_form(self, number: str) -> str | None:
         """The headword in a grammatical number, or None where it has none."""
@@ -125,6 +130,11 @@ class Found(NamedTuple):
     """Index of its first token."""
     last: int
     """Index after its last token."""
+
+    @property
+    def is_thing(self) -> bool:
+        """Whether it names something that can have attributes."""
+        return self.entry.category not in LISTED["attribute"]
 
 
 def tokens_of(text: str) -> list[Token]:
@@ -221,7 +231,7 @@ def word_set(name: str) -> frozenset[str]:
 
 
 def _text(name: str) -> str:
-    lists = resources.files("lmms_eval_tasks.clash.make.word_lists")
+    lists = resources.files(__package__)
     return lists.joinpath(f"{name}.txt").read_text(encoding="utf-8")
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from platformdirs import user_data_dir
 
-from lmms_eval_tasks.folder import Fault, Folder, FolderError, format_of, load_folder
+from lmms_eval_tasks.dataset.checks import Fault
+from lmms_eval_tasks.dataset.folder import Folder, FolderError, format_of, load_folder
 from lmms_eval_tasks.sample.build import sample_folder
 
 ENVIRONMENT = "PRAGCLASH_DATA"

@@ -8,12 +8,12 @@ are material, never instructions: they are quoted, and replies are parsed with b
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from lmms_eval_tasks.clash.make import quality
+from lmms_eval_tasks.clash.make.check import rules
 from lmms_eval_tasks.clash.make.endpoint import Asker
-from lmms_eval_tasks.clash.make.generate import (
+from lmms_eval_tasks.clash.make.generate.stages import (
     STAGES,
     Answers,
     Change,
@@ -22,12 +22,15 @@ from lmms_eval_tasks.clash.make.generate import (
     Source,
     parse_fields,
 )
+from lmms_eval_tasks.clash.make.replies import (
+    FORM,
+    MalformedReply,
+    RuleFailure,
+    ask_twice,
+    json_object,
+)
 
 PROMPT_VERSION = 1
-
-MAX_REPLY_CHARS = 20_000
-MAX_OPENINGS = 20
-"""So many opening braces are tried as the start of the JSON object."""
 
 PROMPTS = {
     "change": (
@@ -62,8 +65,6 @@ PROMPTS = {
 }
 """The instruction of each stage; data follows it as one JSON object."""
 
-_FORM = "Reply with one JSON object that has these fields, all of them strings, and nothing else."
-
 
 class LlmGenerator:
     """Fills the stages by asking a model."""
@@ -75,7 +76,7 @@ class LlmGenerator:
 
     def change(self, source: Source) -> Change:
         """Change one element of the caption."""
-        others = [caption for i, caption in enumerate(source.captions) if i != source.index]
+        others = [caption for i, caption in enumerate(source.captions) if i != source.place]
         data = {"caption": source.caption.strip(), "other_captions": [x.strip() for x in others]}
         row = {"original_caption": source.caption}
         return Change(**self._ask("change", data, row))
@@ -103,7 +104,7 @@ class LlmGenerator:
 
         def read(reply: str) -> dict[str, str]:
             fields = parse_fields(stage, json_object(reply))
-            last = quality.apply_rules({**row, **fields}, [stage])[-1]
+            last = rules.apply_rules({**row, **fields}, [stage])[-1]
             if not last.passed:
                 raise RuleFailure(last.check, last.reason)
             return fields
@@ -116,71 +117,8 @@ class LlmGenerator:
             raise Dropped(stage, "malformed reply", str(error)) from None
 
 
-class MalformedReply(ValueError):
-    """A reply that does not have the form asked for, twice."""
-
-
-class RuleFailure(ValueError):
-    """A reply of the right form that fails a rule."""
-
-    def __init__(self, check: str, reason: str) -> None:
-        """Keep the rule's name."""
-        super().__init__(reason)
-        self.check = check
-
-
 def stage_prompt(stage: str, data: Mapping[str, Any]) -> str:
     """The whole request of a stage."""
     fields = ", ".join(STAGES[stage]._fields)
     content = json.dumps(data, ensure_ascii=False, indent=1)
-    return f"{PROMPTS[stage]}\n{_FORM} ({fields})\nData:\n{content}"
-
-
-def ask_twice(asker: Asker, prompt: str, read: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
-    """What a reply says, asked for once more where it cannot be read.
-
-    Returns:
-        The reply as read.
-
-    Raises:
-        MalformedReply: Both replies could not be read.
-        RuleFailure: The second reply was read, and is not sound.
-        EndpointError: The endpoint gave no reply at all.
-    """
-    first = asker.ask(prompt)
-    try:
-        return read(first.text)
-    except ValueError as error:
-        why = str(error)[:200]
-    second = asker.ask(f"{prompt}\nAn earlier reply could not be used: it {why}. {_FORM}")
-    try:
-        return read(second.text)
-    except RuleFailure:
-        raise
-    except ValueError as error:
-        raise MalformedReply(str(error)[:200]) from None
-
-
-def json_object(reply: str) -> dict[str, Any]:
-    """The first JSON object in a reply, with or without words and fences around it.
-
-    Raises:
-        ValueError: There is none.
-
-    >>> json_object('Sure! ```json {"question": "What?"} ```')
-    {'question': 'What?'}
-    """
-    reply = reply[:MAX_REPLY_CHARS]
-    decoder = json.JSONDecoder()
-    start = -1
-    for _ in range(MAX_OPENINGS):
-        start = reply.find("{", start + 1)
-        if start < 0:
-            break
-        try:
-            value, _end = decoder.raw_decode(reply, start)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            return value
-    raise ValueError("holds no JSON object")
+    return f"{PROMPTS[stage]}\n{FORM} ({fields})\nData:\n{content}"

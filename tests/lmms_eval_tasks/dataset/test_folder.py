@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from lmms_eval_tasks.current import current_folder
-from lmms_eval_tasks.folder import (
+from lmms_eval_tasks.dataset.checks import unsafe_path
+from lmms_eval_tasks.dataset.current import current_folder
+from lmms_eval_tasks.dataset.folder import (
     MANIFEST,
-    MAX_DEPTH,
     FolderError,
     check_folder,
     format_of,
     load_folder,
-    unsafe_path,
     write_folder,
 )
+from lmms_eval_tasks.dataset.rows import MAX_DEPTH
 from lmms_eval_tasks.pragmatch.data import MAX_FOLD
 from lmms_eval_tasks.sample.build import sample_folder
 from tests.lmms_eval_tasks.clash_fixtures import clash_folder
@@ -312,7 +312,8 @@ def test_as_deep_as_allowed_is_sound(folder):
 def test_a_file_that_cannot_be_read_is_named(folder, name, state, monkeypatch):
     path = folder / name
     if state == "too large":
-        monkeypatch.setattr("lmms_eval_tasks.folder.MAX_FILE_BYTES", 10)
+        for reader in ("rows", "folder"):
+            monkeypatch.setattr(f"lmms_eval_tasks.dataset.{reader}.MAX_BYTES", 10)
         os.utime(path, ns=(1, 1))
     else:
         path.unlink()

@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from lmms_eval_tasks.clash.make.lexicon import folded, lexicon, word_set
+from lmms_eval_tasks.clash.make.word_lists.lexicon import folded, lexicon, word_set
 from postprocess.read.matching import normalise
 
 MAX_TEXT_WORDS = 400
