@@ -3,7 +3,7 @@
 import pytest
 
 from postprocess.runs.prediction_files import read_source
-from postprocess.runs.rescoring import score_source
+from postprocess.runs.rescoring import score
 from tests import clash_release
 
 
@@ -26,6 +26,6 @@ def test_the_rules_find_in_our_words_what_the_release_found_in_its_own(stand_in)
     files = sorted((stand_in / "predictions").rglob("*.json.gz"))
     assert len(files) == 12
     for path in files:
-        scored = score_source(read_source(path), draws=2)
-        assert scored.check.differences == [], path.name
+        (scored,) = score([read_source(path)], draws=2)
+        assert [file.check.differences for file in scored.files] == [[]], path.name
         assert len(scored.records) == 1281
