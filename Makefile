@@ -16,6 +16,7 @@ NAME ?= $(MODEL)
 LIMIT ?=
 PROFILE ?= auto
 ORG ?=
+JOBS ?= 2
 
 export HF_HUB_OFFLINE ?= 0
 export TOKENIZERS_PARALLELISM ?= false
@@ -33,7 +34,7 @@ endef
 
 # $(call evaluate,TASKS,MODEL,MODEL_ARGS,NAME): one evaluation, unless it is finished already.
 define evaluate
-	@$(BIN)/python -m pragclash.harness.evaluate_once --out "$(OUT)/$(4)" --tasks "$(1)" --model "$(2)" \
+	@$(BIN)/python -P -m pragclash.harness.evaluate_once --out "$(OUT)/$(4)" --tasks "$(1)" --model "$(2)" \
 	  $(if $(3),--model_args "$(3)") $(if $(LIMIT),--limit $(LIMIT))
 endef
 
@@ -119,7 +120,7 @@ BASE ?= llava-hf/llava-1.5-7b-hf
 BASE_BACKEND ?= llava_hf
 TUNED := $(OUT)/finetune
 define tuned
-	@PRAGCLASH_DATA=$(TUNED)/data $(BIN)/python -m pragclash.harness.evaluate_once --out $(TUNED)/$(1) \
+	@PRAGCLASH_DATA=$(TUNED)/data $(BIN)/python -P -m pragclash.harness.evaluate_once --out $(TUNED)/$(1) \
 	  --tasks clash_open,clash_open_original --model verdict \
 	  --model_args "backend=$(BASE_BACKEND),pretrained=$(BASE),device_map=auto,profile=$(PROFILE)$(2)"
 endef
@@ -155,11 +156,11 @@ submit: $(VENV)/.installed ## files for leaderboards from the runs of NAME (ORG=
 	$(BIN)/pragclash export --runs $(OUT)/$(NAME) --format eee --out $(OUT)/submission \
 	  $(if $(ORG),--organization "$(ORG)")
 
-test: $(VENV)/.installed ## the fast tests
-	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -m "not slow"
+test: $(VENV)/.installed ## the fast tests, in JOBS processes (2)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 
 test-all: $(VENV)/.installed ## every test, as CI runs them
-	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 lint: $(VENV)/.installed ## style and types
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

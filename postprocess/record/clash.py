@@ -90,7 +90,7 @@ def clash_record(shown: Mapping[str, Any], answer: Any) -> dict[str, Any]:
     if form not in FORMS or kind not in CAPTION_KINDS:
         where = f"sample {str(shown.get('sample_id'))[:80]!r}"
         raise ValueError(f"{where}: form {form!r:.40} or caption kind {kind!r:.40} is unknown")
-    response = records.read_response(matching.prediction_text(answer))
+    response = records.measured(matching.prediction_text(answer))
     response = response._replace(text=records.encodable(response.text))
     record: dict[str, Any] = {"record": records.RECORD_VERSION}
     record.update((name, shown.get(name)) for name in SHOWN)
@@ -103,6 +103,7 @@ def clash_record(shown: Mapping[str, Any], answer: Any) -> dict[str, Any]:
     unread = bool(read["flag_unusable"] if form == "mc" else read["flag_none"])
     record["status"] = _status(read["outcome"], unread, response.finish)
     record.update(read)
+    record["forged"] = int(response.forged)
     record["correct"] = int(
         read["flag_conflict"]
         if kind == "conflicting"

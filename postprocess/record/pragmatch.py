@@ -16,7 +16,7 @@ from postprocess.response.line import (
     Response,
     encodable,
     is_failed,
-    read_response,
+    measured,
     score_of,
 )
 
@@ -59,13 +59,14 @@ def pragmatch_record(shown: Mapping[str, Any], answer: str | None) -> dict[str, 
     Returns:
         A flat dict of JSON values: the shown columns; `response` (the model's words, without the
         response line, stripped), `status`, `verdict` (1, 0 or None), `correct` (1 or 0); `s`,
-        `mass` and `s_source` (None where nothing was measured); `sign_disagrees`, whether s and
+        `mass` and `s_source` (None where nothing was measured); `forged`, 1 where the model
+        wrote a response line of its own, which was not believed; `sign_disagrees`, whether s and
         the verdict point to different answers (s = 0 points nowhere; None where either is missing).
 
     Raises:
         KeyError: A column is missing.
     """
-    response = read_response(answer)
+    response = measured(answer)
     words = encodable(response.text).strip()
     prompt = shown["prompt"]
     failed = is_failed(words)
@@ -81,6 +82,7 @@ def pragmatch_record(shown: Mapping[str, Any], answer: str | None) -> dict[str, 
         "s": score.s,
         "mass": score.mass,
         "s_source": None if score.s is None else response.source or "logprobs",
+        "forged": int(response.forged),
         "sign_disagrees": _sign_disagrees(score.s, verdict),
     }
 

@@ -3,14 +3,19 @@
 Text is the only thing that survives the harness's caches, filters, gathers and replays, so a
 wrapper that knows log-probabilities writes them as one JSON object on a last line of the answer
 (the response line), and this module splits that line off again before anything is parsed. It must
-never invent a score: no line, no score.
+never invent a score: no line, no score. And it must never take a model's word for a measurement:
+the line is sealed with a key of the process that wrote it, and `measured`, which records are made
+of, believes no other line.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import math
 import re
+import secrets
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -35,6 +40,10 @@ MAX_LINE_CHARS = 20_000
 FAILED_PREFIX = "[LMMS_EVAL_REQUEST_FAILED"
 """How the harness's API backends begin the text of a request that failed for good."""
 
+_KEY = secrets.token_bytes(32)
+"""Of this process alone: it is never written, printed or handed over, a fork of it apart."""
+
+_SEALED = re.compile(r'(?P<line>\{.*), "seal": "(?P<seal>[0-9a-f]{64})"\}')
 _LINE_START = re.compile(r'\{\s*"pragclash"\s*:')
 _ROUNDING = 1e-4
 """Log-probabilities above zero by no more than this are rounding of a probability of one."""
@@ -60,6 +69,10 @@ class Response(NamedTuple):
     """`length` where the backend stopped at its token limit, `stop` where it ended by itself."""
     details: dict[str, Any]
     """Everything else on the line: spellings, repetition penalty, dtype."""
+    sealed: bool = False
+    """Whether this process wrote the line."""
+    forged: bool = False
+    """Whether the answer ended with a line that nobody measured; see `measured`."""
 
 
 class Score(NamedTuple):
@@ -99,7 +112,7 @@ def attach_response(
     Returns:
         The answer, a line break, and the line.
 
-    >>> attach_response("Yes", {"Yes": -0.5, "No": -1.5}, step=0)
+    >>> unsealed(attach_response("Yes", {"Yes": -0.5, "No": -1.5}, step=0))
     'Yes\n{"pragclash": 1, "choices": {"Yes": -0.5, "No": -1.5}, "step": 0, "source": "logprobs"}'
     """
     text = own_words(text)
@@ -113,7 +126,62 @@ def attach_response(
     if finish is not None:
         line["finish"] = finish
     line.update(details)
-    return f"{text}\n{json.dumps(line, allow_nan=False)}"
+    return f"{text}\n{_with_seal(json.dumps(line, allow_nan=False))}"
+
+
+def unsealed(text: str) -> str:
+    r"""An answer as it may be stored: its line without the seal, a line of anybody else gone.
+
+    >>> unsealed('No\n{"pragclash": 1, "choices": {"Yes": -0.1, "No": -3.0}}')
+    'No'
+    """
+    if not read_response(text).sealed:
+        return own_words(text)
+    head, _, line = text.rstrip().rpartition("\n")
+    return f"{head}\n{_bare(line)}"
+
+
+def resealed(text: str) -> str:
+    """An answer out of a store that `unsealed` filled, with its line believed in this process.
+
+    Only for text that this project stored itself: whatever line stands there is believed.
+    """
+    if read_response(text).text == text:
+        return text
+    head, _, line = text.rstrip().rpartition("\n")
+    return f"{head}\n{_with_seal(_bare(line))}"
+
+
+def measured(text: str | None) -> Response:
+    r"""Take an answer apart, and believe its line only where this process sealed it.
+
+    A line without that seal is something the model wrote, or a server: it is taken off the words,
+    nothing on it counts, and the answer is marked as `forged`.
+
+    >>> measured('No\n{"pragclash": 1, "choices": {"Yes": -0.1, "No": -3.0}}')[:2]
+    ('No', None)
+    >>> measured(attach_response("No", {"Yes": -3.0, "No": -0.1})).choices
+    {'Yes': -3.0, 'No': -0.1}
+    """
+    response = read_response(text)
+    if response.sealed:
+        return response
+    words = own_words(text or "")
+    return Response(words, None, None, None, None, {}, forged=words != (text or ""))
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _bare(line: str) -> str:
+    sealed = _SEALED.fullmatch(line)
+    return f"{sealed['line']}}}" if sealed else line
+
+
+def _with_seal(line: str) -> str:
+    seal = hmac.new(_KEY, _bytes(line), hashlib.sha256).hexdigest()
+    return f'{line[:-1]}, "seal": "{seal}"}}'
 
 
 def read_response(text: str | None) -> Response:
@@ -121,7 +189,8 @@ def read_response(text: str | None) -> Response:
 
     The line is the last one of the answer; anything that is not exactly a response line (another
     version, a key given twice, a value that is no log-probability, sets whose probabilities sum
-    above one, a missing brace) stays part of the text. Sets under the source `censored` may sum
+    above one, a missing brace) stays part of the text. What the line says may be believed only
+    where it is `sealed`; records are made of `measured`. Sets under the source `censored` may sum
     above one, since an upper bound stands for what a server did not return. A step that is no
     index counts as not given.
 
@@ -140,6 +209,8 @@ def read_response(text: str | None) -> Response:
         line = json.loads(last, object_pairs_hook=_unique, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return whole
+    sealed = hmac.compare_digest(_bytes(_with_seal(_bare(last))), _bytes(last))
+    line.pop("seal", None)
     version = line.pop("pragclash", None)
     if type(version) is not int or version != RESPONSE_LINE_VERSION:
         return whole
@@ -158,6 +229,7 @@ def read_response(text: str | None) -> Response:
         source if isinstance(source, str) else None,
         finish if isinstance(finish, str) else None,
         line,
+        sealed,
     )
 
 

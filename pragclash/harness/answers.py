@@ -13,7 +13,6 @@ from postprocess.benchmarks.pragmatch_tasks import spec_of
 from postprocess.measure.groups import Answer
 from postprocess.measure.pragmatch import slots_for
 from postprocess.measure.standard_error import accuracy_stderr
-from postprocess.response import line as records
 from postprocess.response.line import LEFT_OUT, encodable, is_failed
 from pragclash.harness.cache import benchmarks_of
 
@@ -30,22 +29,6 @@ class TaskAnswers(NamedTuple):
     n: int
     empty: int
     failed: int
-
-
-def own_words(answers: Iterable[Any]) -> list[Any]:
-    """Answers of a model that writes no response line, without any line it wrote all the same.
-
-    A plain backend cannot know a log-probability, so a line at the end of its answer is the
-    model's own text: it must neither score itself nor leave itself out.
-    """
-    return [records.own_words(text) if isinstance(text, str) else text for text in answers]
-
-
-def writes_response_line(lm: Any) -> bool:
-    """Whether a model may write response lines: ours, a replay of a log, or one that says so."""
-    module = type(lm).__module__
-    ours = module.startswith("model_wrappers.") or module.endswith(".from_log")
-    return bool(getattr(lm, "writes_response_line", ours))
 
 
 def answers_of(rows: Iterable[Mapping[str, Any]]) -> TaskAnswers:
@@ -98,7 +81,7 @@ def faults_of(task: str, answers: TaskAnswers) -> list[str]:
 
 
 def notes_of(samples: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run rests on: our version, its data, its machine and packages."""
+    """What a run rests on: our version, its data, forged response lines, machine and packages."""
     data = {}
     for benchmark in sorted({b for task in samples for b in benchmarks_of(task)}):
         folder = task_folder(benchmark)
@@ -108,7 +91,15 @@ def notes_of(samples: Mapping[str, Any]) -> dict[str, Any]:
             "encoders": folder.manifest.get("encoders", []),
             "omitted": dict(sorted(folder.omitted.items())),
         }
-    return {"version": metadata.version("pragclash"), "data": data, **_machine()}
+    forged = sum(
+        bool((record_of(row) or {}).get("forged")) for rows in samples.values() for row in rows
+    )
+    return {
+        "version": metadata.version("pragclash"),
+        "data": data,
+        "forged_lines": forged,
+        **_machine(),
+    }
 
 
 def _machine() -> dict[str, Any]:

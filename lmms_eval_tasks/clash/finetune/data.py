@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from lmms_eval_tasks.clash.data import OfficialPrompt
 from lmms_eval_tasks.clash.options import CONFLICT_OPTION, option_order
 from lmms_eval_tasks.clash.prompts import Instruction, compose, instruction
-from lmms_eval_tasks.folder import Folder
+from lmms_eval_tasks.dataset.folder import Folder
 from postprocess.read.matching import letters_of
 
 CONFLICT_TARGET = "Conflicting information."

@@ -30,7 +30,7 @@ from lmms_eval_tasks.clash.finetune.data import (
     held_out_pictures,
     keep,
 )
-from lmms_eval_tasks.folder import Folder, load_folder
+from lmms_eval_tasks.dataset.folder import Folder, load_folder
 from lmms_eval_tasks.profiles import profile_of
 
 if TYPE_CHECKING:

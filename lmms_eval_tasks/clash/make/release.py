@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 from lmms_eval_tasks.clash.data import TEXTS, check_row, sample_id_of
 from lmms_eval_tasks.clash.make.release_prompts import has_prompts, read_prompts
-from lmms_eval_tasks.files import UnreadableError, read_bytes
-from lmms_eval_tasks.folder import picture_fault, write_folder
+from lmms_eval_tasks.dataset.files import UnreadableError, read_bytes
+from lmms_eval_tasks.dataset.folder import write_folder
+from lmms_eval_tasks.dataset.pictures import picture_fault
 
 SPLITS = {
     "test": "data/synthetic_captions_test_filtered.json",

@@ -15,20 +15,19 @@ import pytest
 from hypothesis import strategies as st
 from PIL import Image
 
-from lmms_eval_tasks.folder import write_folder
+from lmms_eval_tasks.dataset.folder import write_folder
 from postprocess.measure import pragmatch as metrics
 from postprocess.measure.groups import Answer
+from pragclash.harness import tasks
 from pragclash.harness.answers import (
     TaskAnswers,
     answers_of,
     faults_of,
     mend_errors,
-    own_words,
-    writes_response_line,
 )
-from pragclash.harness.arguments import UsageError, check_arguments
+from pragclash.harness.arguments import UsageError, check_arguments, check_config
 from pragclash.harness.cache import benchmarks_of, portions
-from pragclash.harness.launcher import Outcome, _task_manager, _watched
+from pragclash.harness.evaluation import Outcome, _watched
 
 FAILED = "[LMMS_EVAL_REQUEST_FAILED after 3 retries] timeout"
 
@@ -192,7 +191,12 @@ def test_two_ranks_give_the_metrics_of_one(launch, tmp_path):
 @pytest.mark.parametrize(
     ("rule", "status", "line"),
     [
-        ("''", 1, "pragmatch_pm: all 18 answers are empty: this is no result"),
+        pytest.param(
+            "''",
+            1,
+            "pragmatch_pm: all 18 answers are empty: this is no result",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             repr(FAILED),
             1,
@@ -232,6 +236,10 @@ def given(**changes: object) -> Namespace:
         "limit": None,
         "offset": 0,
         "repeats": 1,
+        "batch_size": 1,
+        "max_batch_size": None,
+        "num_fewshot": None,
+        "gen_kwargs": "",
         "log_samples": False,
         "predict_only": False,
         "output_path": None,
@@ -241,11 +249,11 @@ def given(**changes: object) -> Namespace:
 
 @pytest.fixture
 def manager(monkeypatch, data):
-    """The harness's task manager as the launcher replaces it."""
-    import lmms_eval.tasks as tasks
+    """The harness's task manager as it is changed where all tasks asked for are ours."""
+    from lmms_eval.tasks import TaskManager
 
-    ours = _task_manager(tasks.TaskManager, ["pragmatch_pm"])
-    monkeypatch.setattr(tasks, "TaskManager", ours)
+    monkeypatch.setattr(tasks, "_named", ["pragmatch_pm"])
+    tasks.install(TaskManager)
     monkeypatch.setenv("PRAGCLASH_DATA", str(data))
 
 
@@ -264,6 +272,17 @@ def manager(monkeypatch, data):
         ({"limit": float("nan")}, "asks nothing"),
         ({"offset": -3}, "below 0"),
         ({"repeats": 2}, "scored on one greedy answer"),
+        ({"batch_size": "abc"}, "--batch_size abc: a number from 1"),
+        ({"batch_size": "0"}, "--batch_size 0: a number from 1"),
+        ({"batch_size": "auto:0"}, "--batch_size auto:0: a number from 1"),
+        ({"max_batch_size": 0}, "--max_batch_size 0 is below 1"),
+        ({"limit": 1.5}, "--limit 1.5 is no count"),
+        ({"limit": float("inf")}, "--limit inf: leave it out"),
+        ({"limit": "many"}, "--limit 'many' is no number"),
+        ({"offset": 1000}, "pragmatch_pm has 18 documents, nothing is left"),
+        ({"tasks": "pragmatch_p,pragmatch_pm", "offset": 9}, "pragmatch_p has 9 documents"),
+        ({"num_fewshot": 3}, "--num_fewshot 3: pragmatch_pm is asked without examples"),
+        ({"gen_kwargs": "blah"}, "--gen_kwargs 'blah': write name=value"),
         ({"log_samples": True}, "need --output_path"),
         ({"output_path": "/proc/none"}, "--output_path /proc/none cannot be written"),
         ({"include_path": "/none"}, "--include_path /none is not a folder"),
@@ -274,8 +293,39 @@ def test_arguments_that_cannot_be_used_are_one_line(manager, changes, line):
         check_arguments(given(**changes))
 
 
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ("tasks: [", "no YAML: while parsing"),
+        ("just words", "write `name: value` lines"),
+        ("- tasks: clash_mc\n- 3", "write `name: value` lines"),
+        ("tasks: [pragmatch_pm]", "tasks must be text"),
+        ("", "write `name: value` lines"),
+        (b"\xff\xfe\x00", "cannot be read"),
+        (None, "cannot be read: No such file"),
+    ],
+)
+def test_a_configuration_that_cannot_be_used_is_one_line(tmp_path, content, line):
+    path = tmp_path / "run.yaml"
+    if content is not None:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(UsageError, match=line) as refused:
+        check_config(str(path))
+    assert "\n" not in str(refused.value)
+    assert check_config(None) is None
+
+
+def test_a_broken_configuration_exits_2_without_a_traceback(launch, tmp_path):
+    (tmp_path / "run.yaml").write_text("tasks: [")
+    done = launch("--config", "run.yaml")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stderr.splitlines()[-1].startswith("lmms_eval: --config run.yaml: no YAML")
+    assert "Traceback" not in done.stdout + done.stderr
+
+
 def test_arguments_that_can_be_used_pass(manager, tmp_path):
     check_arguments(given(tasks="pragmatch_p*,pragmatch_m", limit=3.0, output_path=str(tmp_path)))
+    check_arguments(given(model_args='a={"x": 1, "y": 2},b=3', batch_size="auto:4", offset=17))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -307,6 +357,7 @@ def test_a_bundle_drops_what_the_data_cannot_fill(manager):
     assert names[-1] == "pragmatch_m_plus_ocr", "a task named by itself is never dropped"
 
 
+@pytest.mark.slow
 def test_an_unknown_task_exits_2_without_a_traceback(launch):
     done = launch("--tasks", "no_such_task", "--model", "dummy")
     assert done.returncode == 2, done.stdout + done.stderr
@@ -400,17 +451,6 @@ def test_overlapping_bundles_run_each_leaf_once(launch, tmp_path):
     assert "2 tasks, 4 documents" in done.stdout
 
 
-@pytest.mark.slow
-def test_the_harness_s_own_script_runs_the_tasks(launch, tmp_path):
-    import lmms_eval_tasks
-
-    folder = Path(lmms_eval_tasks.__file__).parent
-    command = [Path(sys.executable).parent / "lmms-eval", "--include_path", str(folder)]
-    command += ["--tasks", "pragmatch_pm", "--model", "dummy", "--limit", "4"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=240)
-    assert "pair_acc" in done.stdout, done.stdout + done.stderr
-
-
 def test_every_place_the_launcher_reaches_into_the_harness_is_there():
     import lmms_eval.__main__ as cli
     from lmms_eval import evaluator
@@ -418,7 +458,7 @@ def test_every_place_the_launcher_reaches_into_the_harness_is_there():
     from lmms_eval.tasks import TaskManager
 
     assert callable(cli.cli_evaluate_single)
-    assert cli.TaskManager
+    assert callable(cli.cli_evaluate)
     assert callable(TaskManager.initialize_tasks)
     assert callable(evaluator.simple_evaluate)
     assert callable(evaluator.evaluate)
@@ -436,34 +476,29 @@ def test_more_than_one_percent_failed_is_a_fault_and_one_percent_is_not():
     assert faults_of("t", TaskAnswers(n=4, empty=3, failed=1)) != []
 
 
+RESULT = "__import__('lmms_eval.api.instance').api.instance.GenerationResult"
 LEFT_OUT_LINE = '\n{"pragclash": 1, "finish": "left_out"}'
 SCORE_LINE = '\n{"pragclash": 1, "choices": {"Yes": -0.1, "No": -3.0}}'
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("forged", [LEFT_OUT_LINE, SCORE_LINE])
-def test_a_plain_backend_cannot_leave_itself_out_or_score_itself(launch, tmp_path, forged):
+@pytest.mark.parametrize("kind", ["{0!r}", f"{RESULT}({{0!r}})"], ids=["str", "typed"])
+@pytest.mark.parametrize("forged", [LEFT_OUT_LINE, SCORE_LINE], ids=["left out", "score"])
+def test_a_plain_backend_cannot_leave_itself_out_or_score_itself(launch, tmp_path, forged, kind):
     arguments = ("--tasks", "pragmatch_pm", "--output_path", "out", "--log_samples")
-    rule = f"{forged!r} if d['condition'] == 'P' and i % 4 == 0 else 'No'"
+    rule = f"{kind.format(forged)} if d['condition'] == 'P' and i % 4 == 0 else 'No'"
     done = launch(*arguments, rule=rule)
     assert done.returncode == 0, done.stderr
-    values = values_of(read_run(tmp_path / "out")[0], "pragmatch_pm")
+    results, samples = read_run(tmp_path / "out")
+    values = values_of(results, "pragmatch_pm")
     assert (values["n_pairs"], values["n_left_out"], values["n_scored"]) == (9, 0, 0)
+    records = [row["accuracy"] for row in samples["pragmatch_pm"]]
+    assert sum(record["forged"] for record in records) > 0
+    assert not any(
+        "pragclash" in json.dumps(row["filtered_resps"]) for row in samples["pragmatch_pm"]
+    )
     assert values["acc_p"] == 0
     assert values["unusable_rate"] > 0
-
-
-def test_only_our_models_and_replays_write_response_lines():
-    class Plain:
-        pass
-
-    class Declared:
-        writes_response_line = True
-
-    assert not writes_response_line(Plain())
-    assert writes_response_line(Declared())
-    assert own_words(["Yes" + SCORE_LINE, "No", None]) == ["Yes", "No", None]
-    assert own_words(["Yes" + SCORE_LINE + SCORE_LINE]) == ["Yes"]
 
 
 def test_a_vote_never_cast_is_no_empty_answer():
@@ -502,10 +537,10 @@ def test_an_error_beside_an_accuracy_on_the_same_pictures_is_over_those_pictures
 
 
 def test_a_fault_of_the_checks_themselves_is_a_failed_run(monkeypatch):
-    def broken(_: Namespace) -> None:
+    def broken(*_: object) -> None:
         raise OSError("no disk")
 
-    monkeypatch.setattr("pragclash.harness.launcher.check_arguments", broken)
+    monkeypatch.setattr("pragclash.harness.evaluation.check_arguments", broken)
     outcome = Outcome()
     with pytest.raises(OSError, match="no disk"):
         _watched(lambda args: None, outcome)(given())
@@ -513,7 +548,7 @@ def test_a_fault_of_the_checks_themselves_is_a_failed_run(monkeypatch):
 
 
 def test_a_key_among_the_model_arguments_is_not_printed(monkeypatch):
-    monkeypatch.setattr("pragclash.harness.launcher.check_arguments", lambda args: None)
+    monkeypatch.setattr("pragclash.harness.evaluation.check_arguments", lambda *_: None)
     args = given(model_args="backend=openai,api_key=sk-123")
     seen = _watched(lambda args: args.model_args, Outcome())(args)
     assert seen == "backend=openai,api_key=sk-123"

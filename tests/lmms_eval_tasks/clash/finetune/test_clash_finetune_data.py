@@ -37,7 +37,7 @@ from lmms_eval_tasks.clash.finetune.data import (
 )
 from lmms_eval_tasks.clash.options import CONFLICT_OPTION, option_order
 from lmms_eval_tasks.clash.prompts import INSTRUCTIONS, compose
-from lmms_eval_tasks.folder import load_folder
+from lmms_eval_tasks.dataset.folder import load_folder
 from postprocess.read.matching import choice_outcome, letters_of, open_outcome
 from tests.lmms_eval_tasks.clash_fixtures import clash_folder, clash_rows, picture
 from tests.model_wrappers.tiny import BUILDERS, CHAT_TEMPLATE, TinyModels, tiny_models
