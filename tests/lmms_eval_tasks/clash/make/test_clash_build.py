@@ -316,7 +316,7 @@ def test_a_killed_run_goes_on_where_it_stopped(material: Path, tmp_path: Path, f
     build.run(arguments(material, tmp_path / "whole", *OPENAI))
     slow = fakes(seed=1, rate=0.5)
     code = (
-        "import argparse, sys; from lmms_eval_tasks.clash import build;"
+        "import argparse, sys; from lmms_eval_tasks.clash.make import build;"
         "p = argparse.ArgumentParser(); build.add_arguments(p);"
         "sys.exit(build.run(p.parse_args(sys.argv[1:])))"
     )
