@@ -274,8 +274,8 @@ def test_interrupted_anywhere_it_resumes_to_the_same_bytes(root, tmp_path, monke
 def test_a_killed_process_resumes_to_the_same_bytes(root, tmp_path):
     script = (
         "import os, sys\n"
-        "from lmms_eval_tasks.pragmatch import build, literal\n"
-        "from tests.lmms_eval_tasks import fake_mmsd, test_build\n"
+        "from lmms_eval_tasks.pragmatch.make import literal\n"
+        "from tests.lmms_eval_tasks.pragmatch.make import test_build\n"
         "root, out, after = sys.argv[1:]\n"
         "inner, calls = test_build.fake_answers()\n"
         "def answer(self, pictures):\n"
