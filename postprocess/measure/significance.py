@@ -155,6 +155,7 @@ def swap(
     pictures: int,
     differing: npt.ArrayLike | None = None,
     *,
+    exact: int = EXACT,
     draws: int = SWAPS,
     seed: int = SEED,
 ) -> Significance:
@@ -166,6 +167,7 @@ def swap(
         pictures: Number of pictures.
         differing: Indices of the pictures on which the two differ (default: all): swapping the
             others changes nothing, and they need not be drawn.
+        exact: Differing pictures up to which all swaps are counted.
         draws: Swaps drawn where there are too many to count all.
         seed: Seed of those.
 
@@ -191,7 +193,7 @@ def swap(
     if not k or not np.isfinite(seen) or seen < 1e-12:
         return Significance(1.0, 1.0, "swap", pictures, k)
     # A swap and its opposite give the same size of difference, so half of them are enough.
-    all_of_them = k <= EXACT and 2 ** (k - 1) * pictures <= _WORK
+    all_of_them = k <= exact and 2 ** (k - 1) * pictures <= _WORK
     all_of_them = all_of_them or 2 ** (k - 1) <= draws
     rng, total = np.random.default_rng(seed), 2 ** (k - 1) if all_of_them else draws
     step, reached = max(1, _BLOCK // (2 * pictures)), 0
