@@ -22,7 +22,7 @@ from postprocess.measure.stats import LEVEL, SEED, Estimate, Floats
 EXACT = 20
 """Pictures that differ, up to which all ways of swapping them are counted."""
 
-SWAPS = 9_999
+SWAPS = 1_999
 """Swaps drawn beyond that; p is then at least 1 / (SWAPS + 1), and says that it is a bound."""
 
 _GRID = 12
