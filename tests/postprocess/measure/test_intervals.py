@@ -74,7 +74,7 @@ def test_no_figure_is_without_an_interval_around_it(pictures):
         intervals.mean((p + m) / 2),
         intervals.f1(p, 1 - m, 1 - p),
         intervals.excess(p, m),
-        intervals.over_pictures(lambda w: (w @ p) * (w @ m) / w.sum(axis=1) ** 2, n),
+        intervals.over_pictures(lambda w: stats.ratio((w @ p) * (w @ m), w.sum(axis=1) ** 2), n),
         intervals.mean_difference((p - m) / 2, step=0.5),
         intervals.tango(int((p > m).sum()), int((m > p).sum()), n),
     ]
