@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -140,17 +141,13 @@ def _of_runs(args: argparse.Namespace) -> list[Question]:
                 continue
             seen = Design(one.only_b / task.n, one.only_a / task.n)
             gap = seen.difference if args.difference is None else args.difference
-            of = _shifted(seen.discordance, gap)
             at = seen.discordance
-            asked.append(
-                (
-                    f"{task.task} {one.metric}, {task.n} pictures in both, {one.only_a} only A, "
-                    f"{one.only_b} only B",
-                    args.pictures or task.n,
-                    of,
-                    lambda x, at=at: _shifted(at, x),
-                )
+            of = _shifted(at, gap)
+            words = (
+                f"{task.task} {one.metric}, {task.n} pictures in both, {one.only_a} only A, "
+                f"{one.only_b} only B"
             )
+            asked.append((words, args.pictures or task.n, of, partial(_shifted, at)))
     return asked
 
 
