@@ -13,7 +13,7 @@ from typing import Any
 from lmms_eval.api.instance import Instance
 from loguru import logger
 
-from lmms_eval_tasks.current import current_folder
+from lmms_eval_tasks.dataset.current import current_folder
 from model_wrappers.embedded.base import EmbeddedModel
 from model_wrappers.embedded.caption_baselines import document
 from postprocess.response.line import LEFT_OUT, attach_response

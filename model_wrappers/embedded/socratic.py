@@ -33,7 +33,7 @@ from model_wrappers.embedded.base import EmbeddedModel
 from model_wrappers.embedded.encoders import PictureClasses, one_thread
 from model_wrappers.embedded.weights import EFFICIENTNET_NAME, SMOLLM, MissingWeightsError, locate
 from model_wrappers.verdict import capture
-from model_wrappers.verdict.reading import Reading
+from model_wrappers.verdict.reading import ReadingRule
 from postprocess.response.line import attach_response, failure_text
 
 CHAIN_BATCH = 8
@@ -204,7 +204,7 @@ class _Job(NamedTuple):
     prompt: str
     max_new_tokens: int
     until: tuple[str, ...]
-    reading: Reading | None
+    reading: ReadingRule | None
     chain_of_thought: bool
 
 
@@ -269,7 +269,7 @@ class Socratic(EmbeddedModel):
             ),
             max_new_tokens=int(generation.get("max_new_tokens", 16)),
             until=(until,) if isinstance(until, str) else tuple(until),
-            reading=Reading.of(metadata),
+            reading=ReadingRule.of(metadata),
             chain_of_thought=chain_of_thought,
         )
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from transformers import LogitsProcessor, LogitsProcessorList
 
-from model_wrappers.verdict.reading import REASONING, Reading, SetScore, answer_step, stated_at
+from model_wrappers.verdict.reading import REASONING, ReadingRule, SetScore, answer_step, stated_at
 from model_wrappers.verdict.spellings import choice_ids
 
 
@@ -218,7 +218,7 @@ class Reader:
         self.tokenizer = tokenizer
         self._ids: dict[tuple[tuple[str, tuple[str, ...]], ...], dict[str, list[int]]] = {}
 
-    def token_ids(self, reading: Reading) -> dict[str, list[int]]:
+    def token_ids(self, reading: ReadingRule) -> dict[str, list[int]]:
         """Token ids of each answer set.
 
         Raises:
@@ -228,7 +228,7 @@ class Reader:
             self._ids[reading.choices] = choice_ids(self.tokenizer, reading.sets)
         return self._ids[reading.choices]
 
-    def spellings(self, reading: Reading) -> dict[str, list[str]]:
+    def spellings(self, reading: ReadingRule) -> dict[str, list[str]]:
         """The text of the tokens that each set sums over."""
         return {
             name: [self.tokenizer.decode([token]) for token in tokens]
@@ -242,7 +242,7 @@ class Reader:
         )
         return text
 
-    def step(self, capture: Capture, reading: Reading, answer: str) -> int | None:
+    def step(self, capture: Capture, reading: ReadingRule, answer: str) -> int | None:
         """Index of the generated token at which the verdict of an answer stands.
 
         A direct answer always has one: the first token that is not white space; of option letters
@@ -270,7 +270,7 @@ class Reader:
         return skip + step if step is not None else len(capture.ids) - 1
 
     def score(
-        self, capture: Capture, reading: Reading, answer: str, column: int
+        self, capture: Capture, reading: ReadingRule, answer: str, column: int
     ) -> SetScore | None:
         """The log-probabilities of a reading's sets at the verdict position.
 

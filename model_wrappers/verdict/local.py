@@ -29,7 +29,7 @@ from model_wrappers.verdict.intercept import (
     is_out_of_memory,
 )
 from model_wrappers.verdict.no_picture import allow_no_picture, visuals_for
-from model_wrappers.verdict.reading import Reading
+from model_wrappers.verdict.reading import ReadingRule
 from model_wrappers.verdict.requests import Job, JobAnswer, reason, wanted
 
 _MEMORY_ADVICE = (
@@ -61,14 +61,14 @@ class LocalRunner:
         self.interceptor = Interceptor(generating_module(backend), share)
         self.reader = Reader(backend.tokenizer)
         self.retried = 0
-        self.unscorable: dict[Reading, str] = {}
+        self.unscorable: dict[ReadingRule, str] = {}
         """Readings whose sets the tokenizer does not spell in single tokens, and why."""
         self.batches = not share
         """Whether rows are run together; given up where a backend pads them wrongly."""
         allow_no_picture(backend)
 
     def run(
-        self, jobs: Sequence[Job], readings: Sequence[Reading | None]
+        self, jobs: Sequence[Job], readings: Sequence[ReadingRule | None]
     ) -> Iterator[tuple[Job, JobAnswer]]:
         """Each job with its answer, in order.
 
@@ -103,7 +103,7 @@ class LocalRunner:
         if chunk:
             yield chunk
 
-    def _alone(self, job: Job, readings: Sequence[Reading | None]) -> JobAnswer:
+    def _alone(self, job: Job, readings: Sequence[ReadingRule | None]) -> JobAnswer:
         """A job by itself, and once more on the plain path if it fails."""
         if job.error is not None:
             return JobAnswer(failure=reason(job.error), retries=0)
@@ -125,7 +125,9 @@ class LocalRunner:
             logger.error(f"verdict: a request failed: {failure}")
             return JobAnswer(failure=failure)
 
-    def _batch(self, chunk: Sequence[Job], readings: Sequence[Reading | None]) -> list[JobAnswer]:
+    def _batch(
+        self, chunk: Sequence[Job], readings: Sequence[ReadingRule | None]
+    ) -> list[JobAnswer]:
         """Jobs as rows of one batch; on any doubt none of them is answered."""
         try:
             return self._attempt(chunk, readings, plain=True)
@@ -137,7 +139,7 @@ class LocalRunner:
             return []
 
     def _attempt(
-        self, chunk: Sequence[Job], readings: Sequence[Reading | None], *, plain: bool
+        self, chunk: Sequence[Job], readings: Sequence[ReadingRule | None], *, plain: bool
     ) -> list[JobAnswer]:
         """Answers of a chunk in its order.
 
@@ -158,10 +160,10 @@ class LocalRunner:
         ]
 
     def _columns(
-        self, chunk: Sequence[Job], readings: Sequence[Reading | None]
-    ) -> dict[Reading, int]:
+        self, chunk: Sequence[Job], readings: Sequence[ReadingRule | None]
+    ) -> dict[ReadingRule, int]:
         """The readings of a chunk, with the place of their sets among all that are tapped."""
-        columns: dict[Reading, int] = {}
+        columns: dict[ReadingRule, int] = {}
         width = 0
         for reading in dict.fromkeys(r for job in chunk for r in wanted(job, readings)):
             if reading in self.unscorable:
@@ -181,8 +183,8 @@ class LocalRunner:
         job: Job,
         output: Any,
         capture: Capture,
-        readings: Sequence[Reading],
-        columns: Mapping[Reading, int],
+        readings: Sequence[ReadingRule],
+        columns: Mapping[ReadingRule, int],
     ) -> JobAnswer:
         text, token_counts = unwrap_generation_output(output)
         if not capture.finite:

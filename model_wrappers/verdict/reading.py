@@ -17,7 +17,7 @@ REASONING = re.compile(r"<think>.*?</think>", re.DOTALL)
 """What the harness takes out of an answer before it is read (its `--reasoning_tags` default)."""
 
 
-class Reading(NamedTuple):
+class ReadingRule(NamedTuple):
     """What a task wants read from an answer: its sets of words, and where they are read."""
 
     choices: tuple[tuple[str, tuple[str, ...]], ...]
@@ -26,7 +26,7 @@ class Reading(NamedTuple):
     """`first` (a direct answer) or `last_stated` (a chain of thought)."""
 
     @classmethod
-    def of(cls, metadata: Mapping[str, Any]) -> Reading | None:
+    def of(cls, metadata: Mapping[str, Any]) -> ReadingRule | None:
         """The reading that a request's metadata asks for, or None where it declares no choices.
 
         Raises:
@@ -72,7 +72,7 @@ class SetScore(NamedTuple):
     """Sets of which no token was seen, so that their value is an upper bound."""
 
 
-def answer_step(texts: Sequence[str], reading: Reading) -> int | None:
+def answer_step(texts: Sequence[str], reading: ReadingRule) -> int | None:
     """Index of the token at which a direct answer stands, or None in white space alone.
 
     Of option letters it is the first token that is one of them, a bracket before it allowed;
@@ -100,4 +100,4 @@ def stated_at(answer: str) -> int | None:
     # Blanked, not cut: offsets stay those of the answer.
     visible = REASONING.sub(lambda block: " " * len(block.group()), answer)
     found = verdicts.find_verdict(visible, "cot")
-    return found.start if found is not None and found.by == "word" else None
+    return found.start if found is not None and found.word else None

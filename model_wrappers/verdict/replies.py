@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from model_wrappers.verdict.reading import REASONING, Reading, SetScore, answer_step, stated_at
+from model_wrappers.verdict.reading import REASONING, ReadingRule, SetScore, answer_step, stated_at
 from model_wrappers.verdict.spellings import spellings
 
 _MAX_TOKENS_READ = 32_768
@@ -30,7 +30,7 @@ class Reply:
 
 
 def score_reply(
-    tokens: Sequence[tuple[str, Mapping[str, float]]], answer: str, reading: Reading
+    tokens: Sequence[tuple[str, Mapping[str, float]]], answer: str, reading: ReadingRule
 ) -> SetScore | None:
     """The score of a reply, read off the log-probabilities that the server returned.
 
@@ -66,7 +66,7 @@ def score_reply(
 
 
 def _step(
-    tokens: Sequence[tuple[str, Mapping[str, float]]], answer: str, reading: Reading
+    tokens: Sequence[tuple[str, Mapping[str, float]]], answer: str, reading: ReadingRule
 ) -> int | None:
     texts = [text for text, _ in tokens]
     if not texts:

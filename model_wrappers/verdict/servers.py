@@ -22,7 +22,7 @@ from typing import Any
 from lmms_eval.api.instance import unwrap_generation_output
 from loguru import logger
 
-from model_wrappers.verdict.reading import Reading
+from model_wrappers.verdict.reading import ReadingRule
 from model_wrappers.verdict.replies import Reply, score_reply, text_of, tokens_of
 from model_wrappers.verdict.requests import Job, JobAnswer, reason, wanted
 
@@ -81,7 +81,7 @@ class ServerRunner:
         backend.client = _Client(client, self)
 
     def run(
-        self, jobs: Sequence[Job], readings: Sequence[Reading | None]
+        self, jobs: Sequence[Job], readings: Sequence[ReadingRule | None]
     ) -> Iterator[tuple[Job, JobAnswer]]:
         """Each job with its answer, in order; the backend's own concurrency runs them.
 
@@ -130,7 +130,9 @@ class ServerRunner:
         request.arguments = tuple(arguments)
         return request
 
-    def _answer(self, output: Any, reply: Reply | None, readings: Sequence[Reading]) -> JobAnswer:
+    def _answer(
+        self, output: Any, reply: Reply | None, readings: Sequence[ReadingRule]
+    ) -> JobAnswer:
         _, token_counts = unwrap_generation_output(output)
         if reply is None:
             return JobAnswer(failure="the backend never sent this request (token budget spent?)")

@@ -24,7 +24,7 @@ from tqdm import tqdm
 from model_wrappers.verdict.intercept import PATHS
 from model_wrappers.verdict.local import LocalRunner
 from model_wrappers.verdict.profiles import Loading
-from model_wrappers.verdict.reading import Reading, SetScore
+from model_wrappers.verdict.reading import ReadingRule, SetScore
 from model_wrappers.verdict.requests import Job, JobAnswer, plan
 from model_wrappers.verdict.servers import ServerRunner, is_server, talks_to_a_server
 from postprocess.read.verdict import read_verdict
@@ -158,7 +158,7 @@ class VerdictModel(lmms):
         Returns:
             One result a request; a failed one holds `records.failure_text`.
         """
-        readings = [Reading.of(request.metadata) for request in requests]
+        readings = [ReadingRule.of(request.metadata) for request in requests]
         jobs = plan(requests, self.task_dict, simple=self.is_simple)
         self.counts["requests"] += len(requests)
         self.counts["duplicates"] += len(requests) - len(jobs)
@@ -211,7 +211,9 @@ class VerdictModel(lmms):
             **self.loading.effective(interceptor.model),
         }
 
-    def _text(self, answer: JobAnswer, reading: Reading | None, metadata: Mapping[str, Any]) -> str:
+    def _text(
+        self, answer: JobAnswer, reading: ReadingRule | None, metadata: Mapping[str, Any]
+    ) -> str:
         """An asker's answer: the backend's words, and the response line its task can read."""
         if answer.failure is not None:
             self.counts["failed"] += 1

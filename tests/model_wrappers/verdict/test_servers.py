@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from model_wrappers.verdict import replies, servers
-from model_wrappers.verdict.reading import Reading
+from model_wrappers.verdict.reading import ReadingRule
 from model_wrappers.verdict.replies import score_reply
 from model_wrappers.verdict.wrapper import VerdictModel, VerdictModelSimple
 from postprocess.response.line import is_failed, read_response
@@ -51,7 +51,7 @@ class FakeServer:
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.http.daemon_threads = True
         self.url = f"http://127.0.0.1:{self.http.server_address[1]}/v1"
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+        threading.Thread(target=self.http.serve_forever, args=(0.02,), daemon=True).start()
 
     def answer(self, handler: Any, body: dict[str, Any]) -> None:
         (message,) = body["messages"]
@@ -288,8 +288,8 @@ def test_pauses_grow_and_obey_the_server(server: FakeServer) -> None:
     assert runner.pause_after(error, 1, 0) < 2
 
 
-ZERO_SHOT = Reading.of({"choices": YES_NO})
-COT = Reading.of({"choices": YES_NO, "verdict_position": "last_stated"})
+ZERO_SHOT = ReadingRule.of({"choices": YES_NO})
+COT = ReadingRule.of({"choices": YES_NO, "verdict_position": "last_stated"})
 
 
 def token(text: str, **returned: float) -> tuple[str, dict[str, float]]:
@@ -331,7 +331,7 @@ def test_reasoning_that_the_server_keeps_apart_is_not_the_answer() -> None:
 
 
 def test_option_letters_are_read_with_their_bracket() -> None:
-    reading = Reading.of({"choices": LETTERS})
+    reading = ReadingRule.of({"choices": LETTERS})
     score = score_reply([token("(", **{"(": 1.0}), token("B", A=0.2, B=0.5, a=0.1, C=0.1, D=0.05)],
                         "(B", reading)  # fmt: skip
     assert score.step == 1

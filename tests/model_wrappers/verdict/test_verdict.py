@@ -19,7 +19,7 @@ import torch
 from lmms_eval.api.model import lmms
 
 from model_wrappers.verdict import prefix
-from model_wrappers.verdict.reading import Reading
+from model_wrappers.verdict.reading import ReadingRule
 from model_wrappers.verdict.wrapper import VerdictModel
 from postprocess.response.line import is_failed, read_response
 from tests.model_wrappers.reference import (
@@ -312,7 +312,7 @@ def test_a_tie_of_yes_and_no_keeps_both_and_scores_zero(tiny_models: TinyModels)
     tasks = FakeTasks({"pm": captions_of([picture(1)], 1)})
     lm = wrapped("llava_hf", tiny_models("llava_hf"))
     lm.task_dict = tasks.task_dict
-    ids = lm.runner.reader.token_ids(Reading.of(tasks.metadata))
+    ids = lm.runner.reader.token_ids(ReadingRule.of(tasks.metadata))
 
     def tie(output: torch.Tensor) -> torch.Tensor:
         output = output.clone()

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import strategies as st
 from PIL import Image
 
-from lmms_eval_tasks.folder import write_folder
+from lmms_eval_tasks.dataset.folder import write_folder
 from postprocess.measure import pragmatch as metrics
 from postprocess.measure.groups import Answer
 from pragclash.harness import tasks
@@ -191,7 +191,12 @@ def test_two_ranks_give_the_metrics_of_one(launch, tmp_path):
 @pytest.mark.parametrize(
     ("rule", "status", "line"),
     [
-        ("''", 1, "pragmatch_pm: all 18 answers are empty: this is no result"),
+        pytest.param(
+            "''",
+            1,
+            "pragmatch_pm: all 18 answers are empty: this is no result",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             repr(FAILED),
             1,
@@ -352,6 +357,7 @@ def test_a_bundle_drops_what_the_data_cannot_fill(manager):
     assert names[-1] == "pragmatch_m_plus_ocr", "a task named by itself is never dropped"
 
 
+@pytest.mark.slow
 def test_an_unknown_task_exits_2_without_a_traceback(launch):
     done = launch("--tasks", "no_such_task", "--model", "dummy")
     assert done.returncode == 2, done.stdout + done.stderr
