@@ -12,8 +12,8 @@ from typing import NamedTuple
 from lmms_eval_tasks.dataset.files import sha256
 from lmms_eval_tasks.dataset.journal import Journal
 from lmms_eval_tasks.dataset.pictures import picture_fault
+from lmms_eval_tasks.pragmatch.make import picture_text
 from lmms_eval_tasks.pragmatch.make.mmsd import Source
-from lmms_eval_tasks.pragmatch.make.picture_text import engine_name, read_text
 
 
 class Picture(NamedTuple):
@@ -69,7 +69,7 @@ class Pictures:
         """The text on pictures that can be used, by id; read once each."""
         from tqdm import tqdm
 
-        engine = (engine_name() or "").replace(" ", "-")
+        engine = (picture_text.engine_name() or "").replace(" ", "-")
         with Journal(self._work / f"text-{engine}.jsonl") as journal:
             waiting = [x for x in image_ids if self.usable[x].digest not in journal]
             for image_id in tqdm(waiting, "text on pictures", file=sys.stderr, disable=not waiting):
@@ -77,7 +77,7 @@ class Pictures:
                 if picture.digest in journal:
                     continue
                 try:
-                    found = read_text(picture.path.read_bytes())
+                    found = picture_text.read_text(picture.path.read_bytes())
                 except (ValueError, RuntimeError, MemoryError) as error:
                     tell(f"text on picture {image_id} not read: {error}")
                     found = ""
