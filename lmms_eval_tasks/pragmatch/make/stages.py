@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lmms_eval_tasks.dataset.checks import text_key
 from lmms_eval_tasks.dataset.journal import Journal
 from lmms_eval_tasks.pragmatch.make import audit, cues, donors, literal, mmsd
 from lmms_eval_tasks.pragmatch.make.normalise import normalise
@@ -80,6 +81,8 @@ class Stages:
         wanted = [post.image_id for post in drawn] + offered
         literals = self._literals(wanted, retries, retry_failed)
         posts = {post.image_id: self.form(post.text) for post in drawn if post.image_id in literals}
+        # A caption cannot be sarcastic and literal at once.
+        posts = {x: post for x, post in posts.items() if text_key(post) != text_key(literals[x])}
         self.counts["without_literal_caption"] += len(drawn) - len(posts)
         if not posts:
             raise BuildError("no picture of the set has a literal caption")
