@@ -83,5 +83,5 @@ def _oddities(path: Path) -> Iterator[str]:
             picture.draft("RGB", (_THUMBNAIL, _THUMBNAIL))
             small = picture.convert("RGB")
             small.thumbnail((_THUMBNAIL, _THUMBNAIL))
-            if all(low == high for low, high in small.getextrema()):
+            if len(small.getcolors(_THUMBNAIL * _THUMBNAIL) or ()) == 1:
                 yield "has one colour only"

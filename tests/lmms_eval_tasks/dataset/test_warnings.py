@@ -50,7 +50,7 @@ def test_an_ordinary_folder_has_no_warning(tmp_path):
 
 @pytest.mark.parametrize(
     "token",
-    ["<image>", "<|im_end|>", "</s>", "<s>", "[INST]", "[/INST]", "<<SYS>>", "<|vision_start|>"],
+    ["<image>", "<|im_end|>", "</s>", "<s>", "[INST]", "[/INST]", "<<SYS>>", "<|eot_id|>"],
 )
 def test_a_control_token_is_named_with_its_row(tmp_path, token):
     ((row, message),) = warned(folder_of(tmp_path, f"a dog {token} on a couch"))
