@@ -15,6 +15,7 @@ from lmms_eval_tasks.annotation.guard import is_loopback
 from lmms_eval_tasks.annotation.plan import TASKS, items_of
 from lmms_eval_tasks.annotation.store import Store, annotator_name
 from lmms_eval_tasks.dataset.folder import load_folder
+from pragclash.cli.arguments import positive, whole
 
 DATABASE = "votes.sqlite3"
 """The votes file inside the dataset folder."""
@@ -34,7 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--host", default="127.0.0.1", help="where to listen (default: this machine only)"
     )
     parser.add_argument(
-        "--port", type=_port, default=0, help="default: the one used last time, or any free one"
+        "--port",
+        type=whole(0, 65535),
+        default=0,
+        help="default: the one used last time, or any free one",
     )
     parser.add_argument("--db", type=Path, metavar="FILE", help=f"default: {DATABASE} in DIR")
     parser.add_argument(
@@ -53,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--pictures",
-        type=_positive,
+        type=positive,
         metavar="N",
         help="captions of N pictures only; all annotators get the same pictures",
     )
@@ -136,15 +140,3 @@ def _settle(store: Store, annotator: str, seed: int | None) -> int:
 
 def _kinds(text: str) -> list[str]:
     return [kind.strip() for kind in text.split(",") if kind.strip()]
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1")
-    return int(text)
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port")
-    return int(text)

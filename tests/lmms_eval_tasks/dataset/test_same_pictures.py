@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lmms_eval_tasks import same_pictures as same
+from lmms_eval_tasks.dataset import same_pictures as same
 
 
 def photo(seed, size=(320, 240)):
