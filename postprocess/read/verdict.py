@@ -375,7 +375,7 @@ def _with_tail(sentence: Sentence, i: int, value: int, rank: int) -> _Statement 
         if POLAR.get(words[k], value) != value and _alone(sentence, k):
             corrected = k - i <= 6 and holds("correcting", words[i + 1 : k])
             return _with_tail(sentence, k, 1 - value, rank) if corrected else withheld
-    doubted = holds("hedges", tail[:4]) or holds("turning", tail[:1])
+    doubted = holds("doubts", tail[:4]) or holds("turning", tail[:1])
     if doubted or _contradicts(tail, value) or _says_something_else(sentence, tail, value):
         return withheld
     return said
