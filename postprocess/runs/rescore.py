@@ -10,8 +10,11 @@ import argparse
 import json
 import os
 import sys
+from pathlib import Path
 
+from postprocess.read.decisions import DecisionError
 from postprocess.runs import prediction_files
+from postprocess.runs.decided import write_decided
 from postprocess.runs.prediction_files import UnreadableFile
 from postprocess.runs.rescored_run import OutputExistsError, write_runs
 from postprocess.runs.rescore_text import figure_line, json_of, lines_of
@@ -31,6 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--check",
         action="store_true",
         help="compare with the flags stored in the files; exit 1 at the first difference",
+    )
+    parser.add_argument(
+        "--decisions",
+        metavar="DECISIONS",
+        help="FILE is a run folder: write it to --out with what people read in its open answers",
     )
     parser.add_argument("--out", metavar="RUN", help="write a run folder that tables can read")
     parser.add_argument("--force", action="store_true", help="write over an earlier --out")
@@ -62,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the command; see the module for its exit status."""
     try:
         return _run(args)
-    except (UnreadableFile, OutputExistsError) as error:
+    except (UnreadableFile, OutputExistsError, DecisionError) as error:
         print(f"pragclash score: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:
@@ -78,6 +86,8 @@ def _run(args: argparse.Namespace) -> int:
     if args.draws < 1:
         print("pragclash score: --draws must be 1 or more", file=sys.stderr)
         return 2
+    if args.decisions:
+        return _decide(args)
     samples = read_samples(args.samples) if args.samples else []
     judges = [name.strip() for name in args.judges.split(",")] if args.judges else None
     scored: list[Scored] = []
@@ -112,3 +122,21 @@ def _run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     return 1 if malformed else 0
+
+
+def _decide(args: argparse.Namespace) -> int:
+    """Write one run folder with people's decisions."""
+    if len(args.files) != 1 or not args.out:
+        print("pragclash score: --decisions takes one run folder and --out", file=sys.stderr)
+        return 2
+    run = Path(args.files[0])
+    done = write_decided(run, Path(args.decisions), Path(args.out), force=args.force)
+    counts = {name: getattr(done, name) for name in ("n_person", "n_open", "n_disputed")}
+    if args.json:
+        print(json.dumps({**counts, "written": [str(path) for path in done.files]}, indent=2))
+    else:
+        print(
+            f"{done.n_person} read by a person, {done.n_open} still open "
+            f"({done.n_disputed} read differently)\nwrote {args.out}"
+        )
+    return 0
