@@ -175,7 +175,7 @@ def yes_rate(answers: Sequence[Answer], slots: Slots | None = None) -> float | N
 
 def unusable_rate(answers: Sequence[Answer], slots: Slots | None = None) -> float | None:
     """Share of answers that came back and hold no verdict: unusable, empty or truncated."""
-    unread = ("unusable", "empty", "truncated")
+    unread = ("unusable", "empty", "truncated", "refused")
     return _mean(int(answer.status in unread) for answer in _items(answers, slots))
 
 

@@ -123,7 +123,9 @@ def frame(answers: Iterable[Answer], slots: Slots) -> Frame:
         here=here,
         correct=column(lambda answer: answer.correct),
         yes=column(lambda answer: answer.verdict == 1),
-        unread=column(lambda answer: answer.status in ("unusable", "empty", "truncated")),
+        unread=column(
+            lambda answer: answer.status in ("unusable", "empty", "truncated", "refused")
+        ),
         failed=column(lambda answer: answer.status == "failed"),
         s=column(lambda answer: np.nan if answer.s is None else answer.s, np.nan),
         whole=np.prod([here[slot] for slot in slots], axis=0),

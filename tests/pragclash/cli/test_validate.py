@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lmms_eval_tasks.folder import write_folder
+from lmms_eval_tasks.dataset.folder import write_folder
 from pragclash.cli import main
 
 
