@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--decisions",
         type=Path,
         metavar="DECISIONS",
-        help="the FILE is a run folder: write it to --out with what people read in its open answers",
+        help="FILE is a run folder: write it to --out with what people read in its open answers",
     )
     add("--out", metavar="RUN", help="write a run folder that tables can read")
     add("--force", action="store_true", help="write over an earlier --out")
