@@ -123,7 +123,7 @@ class Session:
                 {
                     "id": name,
                     "shown": item.shown,
-                    "picture": bool(item.image),
+                    **({"picture": bool(item.image)} if self.task.name == READING else {}),
                     "label": given.get(name, blank)[0],
                     "reason": given.get(name, blank)[1],
                 }
