@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from postprocess.runs.folder import read_runs
-from postprocess.tables.build import TABLES, build
+from postprocess.tables.build import build, tables
 from postprocess.tables.formats import as_json
 from tests import KNOWN_ANSWERS, ROOT
 
@@ -34,8 +34,10 @@ def detector(tmp_path_factory):
     folder = tmp_path_factory.mktemp("detector")
     code = "from pragclash.harness.launcher import main; main()"
     done = subprocess.run(
-        [sys.executable, "-c", code, "--tasks", TASKS, "--model", "mismatch_detector"]
-        + ["--output_path", str(folder), "--log_samples"],
+        [
+            *(sys.executable, "-c", code, "--tasks", TASKS, "--model", "mismatch_detector"),
+            *("--output_path", str(folder), "--log_samples"),
+        ],
         env={k: v for k, v in os.environ.items() if k != "PRAGCLASH_DATA"}
         | {"HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT), "XDG_DATA_HOME": str(folder / "none")},
         cwd=folder,
@@ -123,4 +125,4 @@ def test_every_table_of_the_released_files_is_what_it_was(name, released):
 
 
 def test_every_table_is_pinned():
-    assert set(pinned("tables_detector")) == set(pinned("tables_released")) == set(TABLES)
+    assert set(pinned("tables_detector")) == set(pinned("tables_released")) == set(tables())

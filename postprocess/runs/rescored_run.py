@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from postprocess.measure import clash as clash_metrics
+from postprocess.measure.metric import value
 from postprocess.read.matching import prediction_text
 from postprocess.runs.prediction_files import Row
 from postprocess.response.line import RECORD_VERSION
@@ -131,6 +132,7 @@ def _metrics(scored: Scored, task: str) -> list[tuple[str, float | None]]:
     answers = clash_metrics.answers_of(
         record for _, record in scored.records if record["task"] == task
     )
+    laid = clash_metrics.frame(answers)
     return [
-        (name, clash_metrics.METRICS[name](answers)) for name in clash_metrics.metrics_for(task)
+        (name, value(clash_metrics.METRICS[name], laid)) for name in clash_metrics.metrics_for(task)
     ]

@@ -13,18 +13,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from postprocess.measure import clash as clash_metrics
+from postprocess.measure import clash_counts as clash_metrics
+from postprocess.measure import judges as judging
 from postprocess.runs import prediction_files
-from postprocess.measure.clash import ClashAnswer, Judged, Rate
+from postprocess.measure.clash import ClashAnswer
+from postprocess.measure.clash_counts import Judged, Rate
 from postprocess.record.clash import clash_record
 from postprocess.read.matching import JUDGE_LABELS, prediction_text
 from postprocess.record.pragmatch import pragmatch_record
 from postprocess.runs.prediction_files import Fault, Row, Source, UnreadableFile
 from postprocess.measure.paper_bootstrap import PaperBootstrap, paper_bootstrap
 from postprocess.measure.stats import DRAWS, SEED, Estimate, bootstrap_ratio, wilson
-
-COVERAGE = 0.95
-"""Judges that answered less than this share of the rows are shown alone, not combined."""
 
 _OPEN_FLAGS = ("conflict", "image", "text", "none")
 
@@ -314,7 +313,7 @@ def _score_task(
     table = {flag: [getattr(answer, flag) or 0 for answer in answers] for flag in flags}
     figures = _figures(table, [answer.image_id for answer in answers], draws, seed)
     relaxed = [answer._replace(outcome=answer.relaxed) for answer in answers if answer.relaxed]
-    combined = _combined(answers, judges)
+    combined = judging.combined([answer.judges or {} for answer in answers], judges).names
     some, every = clash_metrics.judged_together(answers, combined)
     grouped = _by_sample(answers, samples) if samples and paper_compat else answers
     known = any(answer.change_type for answer in grouped)
@@ -377,14 +376,6 @@ def _by_sample(answers: Sequence[ClashAnswer], samples: Sequence[Sample]) -> lis
         for sample in samples
         if sample.image_id in by_picture
     ]
-
-
-def _combined(answers: Sequence[ClashAnswer], judges: Sequence[str] | None) -> list[str]:
-    """The judges whose labels are put together."""
-    found = clash_metrics.judged(answers)
-    if judges is not None:
-        return [name for name in judges if name in found]
-    return [name for name, one in found.items() if one.n >= COVERAGE * len(answers)]
 
 
 def _figures(

@@ -23,10 +23,10 @@ class Command(NamedTuple):
 COMMANDS: dict[str, Command] = {
     "validate": Command("pragclash.cli.validate", "check a dataset folder and list all its faults"),
     "score": Command("postprocess.runs.rescore", "score prediction files anew, check stored flags"),
-    "tables": Command("postprocess.tables.build", "the papers' tables from run folders"),
+    "tables": Command("pragclash.cli.tables", "the papers' tables from run folders"),
     "report": Command("pragclash.cli.report", "one self-contained page about one or several runs"),
-    "compare": Command("postprocess.publish.compare", "two runs on the same pictures"),
-    "export": Command("postprocess.publish.export", "submissions: Every Eval Ever, Hugging Face"),
+    "compare": Command("pragclash.cli.compare", "two runs on the same pictures"),
+    "export": Command("pragclash.cli.export", "submissions: Every Eval Ever, Hugging Face"),
     "finetune": Command(
         "lmms_eval_tasks.clash.finetune.command", "LoRA adapter that answers contradictions"
     ),

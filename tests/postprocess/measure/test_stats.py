@@ -222,7 +222,7 @@ def test_mcnemar_refuses_other_units():
 def test_calibration_equals_a_plain_loop():
     rng = np.random.default_rng(11)
     s, y = rng.normal(0, 3, 500), rng.integers(0, 2, 500)
-    got = stats.calibration(s, y)
+    got = scores.calibration(s, y)
     total = 0.0
     for i in range(10):
         inside = [
@@ -245,13 +245,13 @@ def test_a_calibrated_score_has_little_error_and_a_shifted_one_much():
     p = rng.random(20_000)
     y = rng.random(20_000) < p
     s = np.log(p / (1 - p))
-    assert stats.calibration(s, y).ece < 0.02
-    assert stats.calibration(s + 3, y).ece > 0.2
+    assert scores.calibration(s, y).ece < 0.02
+    assert scores.calibration(s + 3, y).ece > 0.2
 
 
 def test_extreme_scores_do_not_overflow():
     with np.errstate(over="raise", invalid="raise"):
-        assert stats.calibration([-1e6, 1e6, 0.0], [0, 1, 1]).n == 3
+        assert scores.calibration([-1e6, 1e6, 0.0], [0, 1, 1]).n == 3
 
 
 def _loop_cross_fit(s, y, where, pictures, folds, seed):
@@ -304,13 +304,13 @@ def test_cross_fit_repairs_a_bias_but_invents_no_skill():
 def test_the_roc_curve_equals_scikit_learn():
     rng = np.random.default_rng(6)
     s, y = rng.normal(size=100).round(1), rng.integers(0, 2, 100)
-    got = stats.roc(s, y)
+    got = scores.roc(s, y)
     fpr, tpr, _ = roc_curve(y, s, drop_intermediate=False)
     assert np.array(got) == pytest.approx(np.column_stack([fpr, tpr]))
-    long = stats.roc(rng.normal(size=5000), rng.integers(0, 2, 5000))
+    long = scores.roc(rng.normal(size=5000), rng.integers(0, 2, 5000))
     assert len(long) <= 200
     assert (long[0], long[-1]) == ((0.0, 0.0), (1.0, 1.0))
-    assert stats.roc([1.0, 2.0], [1, 1]) == []
+    assert scores.roc([1.0, 2.0], [1, 1]) == []
 
 
 @pytest.mark.parametrize(
