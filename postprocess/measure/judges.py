@@ -14,6 +14,9 @@ from typing import NamedTuple
 PAPER = ("gemini-2.5-pro", "gpt-5")
 """The judges of the CLASH paper."""
 
+NEARLY = 0.75
+"""Share of the most complete judge's answers below which a judge stands alone."""
+
 Labels = Sequence[Mapping[str, str | None]]
 """For each answer its label by judge; None or absent where that judge did not answer."""
 
@@ -35,11 +38,11 @@ def named(labels: Labels) -> list[str]:
 
 
 def combined(labels: Labels, asked: Sequence[str] | None = None) -> Combined:
-    """The judges to combine: those asked for, else the paper's two, else equals in cover.
+    """The judges to combine: those asked for, else the paper's two, else all that cover as much.
 
     A judge that stopped early would shrink the common answers to its own, so without the paper's
-    two only judges that answered the very same documents are put together: the most documents, and
-    of those the most judges.
+    two a judge must have answered nearly as many as the most complete one; single failures do not
+    throw it out.
 
     Args:
         labels: For each answer its label by judge.
@@ -61,12 +64,9 @@ def combined(labels: Labels, asked: Sequence[str] | None = None) -> Combined:
     elif None not in paper:
         names, why = tuple(str(name) for name in paper), "the paper's judges"
     else:
-        groups: dict[frozenset[int], list[str]] = {}
-        for name, own in cover.items():
-            if own:
-                groups.setdefault(own, []).append(name)
-        most = max(groups, key=lambda own: (len(own), len(groups[own])), default=frozenset())
-        names, why = tuple(groups.get(most, ())), "all judges that answered the same documents"
+        enough = NEARLY * max(map(len, cover.values()), default=0)
+        names = tuple(name for name, own in cover.items() if own and len(own) >= enough)
+        why = f"all judges that answered {NEARLY:.0%} or more of what the most complete one did"
     together = frozenset.intersection(*(cover[name] for name in names)) if names else frozenset()
     return Combined(names, why, len(together), len(labels))
 

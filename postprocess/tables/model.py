@@ -187,7 +187,7 @@ class Builder:
         if task not in run.tasks:
             return {column.key: self.missing(run, task) for column in shown}
         found = self.figures(run, task)
-        return {column.key: Cell(found.get(column.metric)) for column in shown}
+        return {column.key: cell_of(found.get(column.metric)) for column in shown}
 
     def row(
         self, run: Run, setting: tuple[str, ...], cells: Mapping[str, Cell], tasks: Iterable[str]
@@ -270,6 +270,11 @@ def command_for(run: Run, tasks: Sequence[str], arguments: Mapping[str, Any] | N
     parts += ["--tasks", ",".join(tasks)]
     parts += ["--output_path", str(output) if output else run.folder, "--log_samples"]
     return shlex.join(parts)
+
+
+def cell_of(estimate: Estimate | None) -> Cell:
+    """The cell of a figure; without a value it is n/a."""
+    return Cell(estimate if estimate is not None and estimate.value is not None else None)
 
 
 def count(value: int) -> Cell:

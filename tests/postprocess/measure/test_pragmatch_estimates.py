@@ -106,7 +106,7 @@ def test_plain_rates_have_wilsons_interval_and_the_others_the_bootstraps():
     fp, fn = [1 - row[1] for row in rights], [1 - row[0] for row in rights]
     sums = stats.resampled_sums(np.column_stack([tp, fp, fn]))
     f1 = 2 * sums[:, 0] / (2 * sums[:, 0] + sums[:, 1] + sums[:, 2])
-    assert got["f1"] == stats.bootstrap(2 * 3 / (2 * 3 + 3 + 3), f1, 6)
+    assert got["f1"] == stats.bootstrap(2 * 4 / (2 * 4 + 3 + 2), f1, 6)
 
 
 def test_independence_is_the_product_and_excess_what_pairs_add():

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from postprocess.measure.clash import METRICS, answers_of, metrics_for
+from postprocess.measure.clash import answers_of, figure, metrics_for
 from postprocess.response.line import attach_response
 from postprocess.runs import rescore
 from postprocess.runs.folder import read_runs
@@ -334,7 +334,7 @@ def test_a_written_run_is_read_back_whole(release, tmp_path):
     answers = answers_of(records)
     assert results["results"]["clash_open"] == {
         "alias": "clash_open",
-        **{f"{name},none": METRICS[name](answers) for name in metrics_for("clash_open")},
+        **{f"{name},none": figure(name, answers) for name in metrics_for("clash_open")},
     }
     assert results["rescored"]["source"] == "model_predictions.json"
     assert results["rescored"]["sha256"] == scored.source.sha256
