@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from postprocess.benchmarks.base import owner
 from postprocess.measure import clash as clash_metrics
 from postprocess.measure.metric import value
 from postprocess.read.matching import prediction_text
@@ -84,7 +85,8 @@ def _refuse_twins(scored: Sequence[Scored]) -> None:
 
 def _sample_row(row: Row, record: Mapping[str, Any], number: int) -> dict[str, Any]:
     """A row of a sample log; the record stands where the harness puts it."""
-    first = "accuracy" if str(record["task"]).startswith("pragmatch_") else "conflict"
+    task = str(record["task"])
+    first = owner(task).first(task)
     answer = prediction_text(row.answer)
     content = json.dumps([record["sample_id"], record.get("rotation"), answer])
     return {
