@@ -87,7 +87,8 @@ def build_docs(
 
 def picture_of(doc: Mapping[str, Any]) -> Image.Image:
     """The document's picture in RGB, as every backend takes it."""
-    return doc["image"].convert("RGB")
+    picture: Image.Image = doc["image"].convert("RGB")
+    return picture
 
 
 def user_turn(pictures: Sequence[Any], text: str) -> list[dict[str, Any]]:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from postprocess.read.decisions import Decision, DecisionError, apply, read_decisions
-from postprocess.runs.folder import FIRST_METRICS
 
 _FILE = re.compile(r".+(?:_samples_.+\.jsonl|_results\.json)\Z")
 
@@ -87,11 +86,7 @@ def _decide(path: Path, number: int, line: str, made: list[Decision]) -> tuple[s
         return line, 0, 0, 0
     try:
         row: dict[str, Any] = json.loads(line)
-        name = next(
-            name
-            for name in FIRST_METRICS
-            if isinstance(row.get(name), dict) and "record" in row[name]
-        )
+        name = next(key for key, told in row.items() if isinstance(told, dict) and "record" in told)
     except (ValueError, RecursionError, AttributeError, StopIteration) as error:
         raise DecisionError(f"{path} row {number}: no record of this suite") from error
     decided = apply([row[name]], made)

@@ -76,7 +76,7 @@ def load_base(model: str, settings: Settings) -> Any:
             raise TrainingError(
                 "4-bit weights need bitsandbytes: pip install 'pragclash[quant]'"
             ) from error
-        options["quantization_config"] = BitsAndBytesConfig(  # type: ignore[no-untyped-call]
+        options["quantization_config"] = BitsAndBytesConfig(
             load_in_4bit=True,
             bnb_4bit_quant_type="nf4",
             bnb_4bit_use_double_quant=True,
@@ -190,7 +190,7 @@ def bytes_needed(model: PeftModel) -> int:
 
     A checkpoint holds every trained value and Adam's two moments of it, 4 bytes each.
     """
-    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    trained: int = sum(p.numel() for p in model.parameters() if p.requires_grad)
     return trained * 4 * (3 * 3 + 1)
 
 

@@ -82,7 +82,7 @@ def finetune(args: argparse.Namespace, callbacks: Sequence[Any] = ()) -> dict[st
     from lmms_eval_tasks.clash.finetune import train as training
 
     settings = settings_of(args)
-    processor = AutoProcessor.from_pretrained(args.model)  # type: ignore[no-untyped-call]
+    processor = AutoProcessor.from_pretrained(args.model)
     _check_processor(processor, args.model)
     tokenizer = processor.tokenizer
     forms = FORMS[args.forms]
@@ -149,7 +149,7 @@ def finetune(args: argparse.Namespace, callbacks: Sequence[Any] = ()) -> dict[st
     if not main:
         return record
     if args.merge:
-        fresh = AutoProcessor.from_pretrained(args.model)  # type: ignore[no-untyped-call]
+        fresh = AutoProcessor.from_pretrained(args.model)
         models.merge(args.model, out, settings, fresh)
     (out / "README.md").write_text(card(record), encoding="utf-8")
     _write_json(out / RECORD, record)
