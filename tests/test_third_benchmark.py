@@ -13,6 +13,7 @@ import tests.toy_benchmark
 from lmms_eval_tasks import lists
 from postprocess import benchmarks
 from postprocess.publish import compare, export, report_data
+from postprocess.publish.every_eval_ever import Submission
 from postprocess.runs.folder import read_runs
 from postprocess.tables.build import build
 from postprocess.tables.formats import render
@@ -98,7 +99,7 @@ def test_a_report_shows_its_table(runs):
 
 def test_it_is_exported(runs):
     run = next(r for r in read_runs([runs]).runs if r.model == "good")
-    who = export.Submission("org/model", "A lab")
+    who = Submission("org/model", "A lab")
     files = export.every_eval_ever(run, ["counting_things"], who)
     (aggregate,) = [json.loads(text) for path, text in files.items() if path.endswith(".json")]
     (result,) = aggregate["evaluation_results"]

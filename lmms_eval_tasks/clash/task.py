@@ -103,7 +103,7 @@ def docs(placeholder: datasets.Dataset) -> datasets.Dataset:
         shown = {column: row[column] for column in _COPIED} | common
         shown |= {"caption": row[f"{spec.caption_kind}_caption"]}
         order = option_order(row["sample_id"]) if spec.form == "mc" else None
-        if spec.circular:
+        if spec.circular and order is not None:
             turns = range(ROTATIONS)
             rows += [{**shown, "option_order": rotate(str(order), r), "rotation": r} for r in turns]
         else:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from postprocess.publish import export
 from postprocess.publish.compare import pick
+from postprocess.publish.every_eval_ever import ExportError, Submission
 from postprocess.runs.folder import read_runs
 from pragclash.cli.arguments import add_runs, tell
 
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     if reasons:
         print(f"pragclash export: {'; '.join(reasons)}", file=sys.stderr)
         return 1
-    submission = export.Submission(
+    submission = Submission(
         args.model_id or export.model_id_of(chosen),
         args.organization,
         args.relationship,
@@ -81,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
             ids = export.dataset_ids(args.dataset_id)
             files = export.hugging_face(chosen, tasks, submission, ids)
         written = export.write(args.out, files, force=args.force)
-    except export.ExportError as error:
+    except ExportError as error:
         print(f"pragclash export: {error}", file=sys.stderr)
         return 1
     if args.json:
