@@ -56,9 +56,7 @@ def encoders_for(path: str | None) -> build.Encoders:
 
 def _describe(picture: Path) -> str:
     """The likeliest things on a picture, as a text."""
-    from PIL import Image
-
     from model_wrappers.embedded.encoders import classify
+    from postprocess.pictures import picture_of
 
-    with Image.open(picture) as opened:
-        return ", ".join(classify(opened.convert("RGB")).names[:3])
+    return ", ".join(classify(picture_of(picture)).names[:3])

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from lmms_eval_tasks.clash.prompts import compose
 from lmms_eval_tasks.folder import Folder
+from postprocess.pictures import picture_of
 
 CONFLICT_TARGET = "Conflicting information."
 """What is learnt on every conflicting caption: the reply that our open prompt asks for."""
@@ -192,8 +193,6 @@ class Collator:
             What the model takes: `input_ids`, `attention_mask` and `labels` of shape (examples,
             tokens), and whatever else the processor makes of the pictures.
         """
-        from PIL import Image
-
         prompts, pictures, answers = [], [], []
         for example in examples:
             prompt = prompt_of(self.processor, example["text"])
@@ -201,8 +200,7 @@ class Collator:
             answers.append(
                 answer_tokens(self.processor, prompt, example["text"], example["target"])
             )
-            with Image.open(example["image"]) as picture:
-                pictures.append([picture.convert("RGB")])
+            pictures.append([picture_of(example["image"])])
         batch = dict(
             self.processor(text=prompts, images=pictures, padding=True, return_tensors="pt")
         )
