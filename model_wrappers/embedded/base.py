@@ -120,7 +120,7 @@ class EmbeddedModel(lmms):
             if image is not None and not isinstance(image, Image.Image | Mapping):
                 raise PictureError(f"the picture is a {type(image).__name__}, no decoded image")
             picture = None if image is None else encoders.classify(picture_of(image))
-        except PictureError as error:
+        except (OSError, PictureError) as error:
             reason = f"picture of document {doc_id} of {task}: {error}"
             logger.warning(f"{self.model_id}: {reason}")
             return Reading("", {}, None, False, failure_text(" ".join(reason.split()), retries=0))
