@@ -33,7 +33,7 @@ endef
 
 # $(call evaluate,TASKS,MODEL,MODEL_ARGS,NAME): one evaluation, unless it is finished already.
 define evaluate
-	@$(BIN)/python -m pragclash.harness.evaluate_once --out "$(OUT)/$(4)" --tasks "$(1)" --model "$(2)" \
+	@$(BIN)/python -P -m pragclash.harness.evaluate_once --out "$(OUT)/$(4)" --tasks "$(1)" --model "$(2)" \
 	  $(if $(3),--model_args "$(3)") $(if $(LIMIT),--limit $(LIMIT))
 endef
 
@@ -119,7 +119,7 @@ BASE ?= llava-hf/llava-1.5-7b-hf
 BASE_BACKEND ?= llava_hf
 TUNED := $(OUT)/finetune
 define tuned
-	@PRAGCLASH_DATA=$(TUNED)/data $(BIN)/python -m pragclash.harness.evaluate_once --out $(TUNED)/$(1) \
+	@PRAGCLASH_DATA=$(TUNED)/data $(BIN)/python -P -m pragclash.harness.evaluate_once --out $(TUNED)/$(1) \
 	  --tasks clash_open,clash_open_original --model verdict \
 	  --model_args "backend=$(BASE_BACKEND),pretrained=$(BASE),device_map=auto,profile=$(PROFILE)$(2)"
 endef

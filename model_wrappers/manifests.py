@@ -11,15 +11,21 @@ if TYPE_CHECKING:
     from lmms_eval.models.registry_v2 import ModelManifest
 
 MODELS: dict[str, tuple[str, str]] = {
-    "verdict": ("verdict.VerdictSimple", "verdict.Verdict"),
+    "verdict": ("verdict.wrapper.VerdictSimple", "verdict.wrapper.Verdict"),
     "mismatch_detector": (
-        "mismatch_detector.MismatchDetector",
-        "mismatch_detector.MismatchDetectorChat",
+        "embedded.mismatch_detector.MismatchDetector",
+        "embedded.mismatch_detector.MismatchDetectorChat",
     ),
-    "socratic": ("socratic.Socratic", "socratic.SocraticChat"),
-    "caption_bert": ("caption_baselines.CaptionBert", "caption_baselines.CaptionBertChat"),
-    "caption_format": ("caption_baselines.CaptionFormat", "caption_baselines.CaptionFormatChat"),
-    "human_votes": ("human_votes.HumanVotes", "human_votes.HumanVotesChat"),
+    "socratic": ("embedded.socratic.Socratic", "embedded.socratic.SocraticChat"),
+    "caption_bert": (
+        "embedded.caption_baselines.CaptionBert",
+        "embedded.caption_baselines.CaptionBertChat",
+    ),
+    "caption_format": (
+        "embedded.caption_baselines.CaptionFormat",
+        "embedded.caption_baselines.CaptionFormatChat",
+    ),
+    "human_votes": ("embedded.human_votes.HumanVotes", "embedded.human_votes.HumanVotesChat"),
 }
 """Model id to the classes of its simple and chat forms, below `model_wrappers`."""
 

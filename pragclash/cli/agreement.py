@@ -22,6 +22,7 @@ from postprocess.measure.agreement import Agreement, People, agreement, people
 from postprocess.measure.stats import Estimate
 from postprocess.tables import papers as reference
 from pragclash.cli.annotate import DATABASE
+from pragclash.cli.arguments import add_json
 
 VOTES = "votes.jsonl"
 ACCEPTED = "accepted.txt"
@@ -31,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `pragclash agreement`."""
     parser.add_argument("folder", type=Path, metavar="DIR", help="dataset folder")
     parser.add_argument("--db", type=Path, metavar="FILE", help=f"default: {DATABASE} in DIR")
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
+    add_json(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help=f"default: {VOTES} in DIR")
     parser.add_argument(
         "--accepted",

@@ -6,8 +6,6 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from postprocess.measure import stats
-
 
 def whole(low: int, high: int) -> Callable[[str], int]:
     """A type for whole numbers from `low` to `high`.
@@ -54,6 +52,11 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """`--json`, for programs that read the answer."""
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
+
+
 def add_output(
     parser: argparse.ArgumentParser, what: str = "write there, not to the screen"
 ) -> None:
@@ -64,6 +67,9 @@ def add_output(
 
 def add_computing(parser: argparse.ArgumentParser) -> None:
     """How figures are computed: `--mix`, `--exclude`, `--draws`, `--seed`."""
+    # Here alone: it loads scipy, which commands without figures need not wait for.
+    from postprocess.measure import stats
+
     parser.add_argument(
         "--mix", action="store_true", help="allow different data and prompts, and mark the rows"
     )

