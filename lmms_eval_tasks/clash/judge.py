@@ -21,6 +21,13 @@ from typing import Any, NamedTuple
 from loguru import logger
 from platformdirs import user_cache_dir
 
+from lmms_eval_tasks.clash.make.endpoint import (
+    Asker,
+    Budget,
+    EndpointError,
+    HarnessEndpoint,
+    Limits,
+)
 from lmms_eval_tasks.clash.prompts import judge_request
 from postprocess.measure.clash import UNREADABLE
 from postprocess.read.matching import judge_label
@@ -28,14 +35,14 @@ from postprocess.read.matching import judge_label
 ENVIRONMENT = "PRAGCLASH_JUDGES"
 CACHE_ENVIRONMENT = "PRAGCLASH_CACHE"
 
-MAX_TOKENS = 1024
-"""Reasoning models spend most of it before the label."""
+LIMITS = Limits(max_tokens=1024)
+"""Of one request; reasoning models spend most of the tokens before the label."""
 
 MAX_PREDICTION_CHARS = 8000
 """Longer replies are cut before they are sent: a runaway answer must not cost money."""
 
 MAX_FAILURES = 10
-"""After so many failures in a row, each with the provider's own retries, a judge is given up."""
+"""After so many failures in a row, each tried several times, a judge is given up."""
 
 _ENDPOINTS = ("OPENAI_API_URL", "AZURE_ENDPOINT", "AWS_REGION", "LLM_JUDGE_URL")
 _CACHE_VERSION = 1
@@ -107,21 +114,16 @@ def usable_judges() -> tuple[Judge, ...]:
     judges = current_judges()
     for judge in judges:
         try:
-            available = _server(judge).is_available()
-        except Exception as error:
-            reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-            raise JudgeError(f"judge {judge.name} cannot be used: {reason}") from error
-        if not available:
-            raise JudgeError(
-                f"judge {judge.name} is not available: the provider's key or address is not set"
-            )
+            _asker(judge)
+        except EndpointError as error:
+            raise JudgeError(f"judge {judge.name} cannot be used: {error}") from error
     return judges
 
 
-def judge_labels(
+def judge_replies(
     judges: tuple[Judge, ...], head: str, row: Mapping[str, Any], prediction: str
 ) -> dict[str, str | None]:
-    """What each judge calls a prediction.
+    """What each judge replies about a prediction.
 
     Args:
         judges: The judges to ask.
@@ -130,16 +132,33 @@ def judge_labels(
         prediction: The model's words; not a failed request, and not empty.
 
     Returns:
-        By the judge's name: IMAGE, TEXT, CONFLICT or NONE; `UNREADABLE` where it answered with no
-        label; None where it could not be asked (unjudged).
+        By the judge's name its words, None where it could not be asked.
     """
     request = judge_request(head, row, prediction[:MAX_PREDICTION_CHARS])
-    labels: dict[str, str | None] = {}
-    for judge in judges:
-        reply = _ask(judge, request)
-        label = None if reply is None else judge_label(reply, relaxed=True)
-        labels[judge.name] = UNREADABLE if reply is not None and label is None else label
-    return labels
+    return {judge.name: _ask(judge, request) for judge in judges}
+
+
+def labels_of(replies: Mapping[str, str | None], *, relaxed: bool = False) -> dict[str, str | None]:
+    """The labels that replies are read as.
+
+    Args:
+        replies: From `judge_replies`.
+        relaxed: Read by the relaxed rule; the paper's figures rest on the strict one, where a
+            reply is the label and nothing else.
+
+    Returns:
+        By the judge's name: IMAGE, TEXT, CONFLICT or NONE; `UNREADABLE` where it answered with no
+        label; None where it could not be asked (unjudged).
+
+    >>> labels_of({"a": "text", "b": "Label: TEXT", "c": None})
+    {'a': 'TEXT', 'b': 'UNREADABLE', 'c': None}
+    >>> labels_of({"b": "Label: TEXT"}, relaxed=True)
+    {'b': 'TEXT'}
+    """
+    return {
+        name: None if reply is None else judge_label(reply, relaxed=relaxed) or UNREADABLE
+        for name, reply in replies.items()
+    }
 
 
 def _ask(judge: Judge, request: str) -> str | None:
@@ -167,37 +186,23 @@ def _ask(judge: Judge, request: str) -> str | None:
 
 
 def _request(judge: Judge, request: str) -> str | None:
-    from lmms_eval.llm_judge import Request
-
     try:
-        response = _server(judge).evaluate(
-            Request(messages=[{"role": "user", "content": request}], config=_config(judge))
-        )
-    except Exception as error:
-        # The message is left out: providers put keys and addresses into it.
-        logger.warning(f"judge {judge.name} failed ({type(error).__name__}): row left unjudged")
+        return _asker(judge).ask(request).text.strip() or None
+    except EndpointError as error:
+        logger.warning(f"judge {judge.name}: {error}: row left unjudged")
         return None
-    reply = response.content if response.success else None
-    return reply.strip() or None if isinstance(reply, str) else None
 
 
 @functools.cache
-def _server(judge: Judge) -> Any:
-    from lmms_eval.llm_judge import get_server
-
-    return get_server(judge.provider, _config(judge))
-
-
-def _config(judge: Judge) -> Any:
-    from lmms_eval.llm_judge import ServerConfig
-
-    return ServerConfig(model_name=judge.model, temperature=0.0, max_tokens=MAX_TOKENS)
+def _asker(judge: Judge) -> Asker:
+    endpoint = HarnessEndpoint(judge.provider, judge.model, LIMITS.timeout_s)
+    return Asker(endpoint.send, LIMITS, Budget(None))
 
 
 def _entry_path(judge: Judge, request: str) -> Path:
     home = Path(os.environ.get(CACHE_ENVIRONMENT) or user_cache_dir("pragclash"))
     endpoints = [os.environ.get(name) for name in _ENDPOINTS]
-    content = json.dumps([_CACHE_VERSION, *judge, MAX_TOKENS, endpoints, request])
+    content = json.dumps([_CACHE_VERSION, *judge, LIMITS.max_tokens, endpoints, request])
     key = hashlib.sha256(content.encode()).hexdigest()
     return home / "judges" / key[:2] / f"{key}.json"
 

@@ -47,21 +47,10 @@ INSTRUCTIONS = {
 }
 """Our instructions, by the names that official ones have in a folder's manifest."""
 
-_SLOT = re.compile(r"\{(\w+)\}")
-_SLOTS = {
-    "image_answer": "image_answer",
-    "image_only": "image_answer",
-    "image_only_answer": "image_answer",
-    "text_answer": "text_answer",
-    "text_only": "text_answer",
-    "text_only_answer": "text_answer",
-    "prediction": "prediction",
-    "model_answer": "prediction",
-    "model_prediction": "prediction",
-    "model_response": "prediction",
-    "response": "prediction",
-    "answer": "prediction",
-}
+SLOTS = ("image_answer", "text_answer", "prediction")
+"""What a judge's instruction has in braces where the two answers and the prediction go."""
+
+_SLOT = re.compile(rf"\{{({'|'.join(SLOTS)})\}}")
 
 
 class Instruction(NamedTuple):
@@ -102,19 +91,22 @@ def compose(head: str, row: Mapping[str, Any], caption: str, order: str | None =
 def judge_request(head: str, row: Mapping[str, Any], prediction: str) -> str:
     """What a judge is asked: the two answers and the prediction, never the question.
 
-    Slots in braces are filled in one pass, so that braces in a model's answer stay text. An
-    instruction without slots gets the three on lines after it.
+    Slots in braces are filled in one pass, so that braces in a model's answer stay text.
+
+    Args:
+        head: The instruction with each of `SLOTS` in braces; official ones hold the release's
+            whole request.
+        row: A row or document with `image_answer` and `text_answer`.
+        prediction: The model's words.
 
     Raises:
-        ValueError: The instruction has slots, but not those of all three.
+        ValueError: The instruction lacks a slot.
     """
-    values = {name: row[name] for name in ("image_answer", "text_answer")}
-    values["prediction"] = prediction
-    slots = _SLOT.findall(head)
-    if not slots:
-        return "\n".join([head, *values.values()])
-    found = {_SLOTS[name] for name in slots if name in _SLOTS}
-    if len(found) < len(values):
-        missing = ", ".join(sorted(set(values) - found))
-        raise ValueError(f"the judge's instruction has no slot for {missing}")
-    return _SLOT.sub(lambda slot: values.get(_SLOTS.get(slot[1], ""), slot[0]), head)
+    missing = sorted(set(SLOTS) - set(_SLOT.findall(head)))
+    if missing:
+        raise ValueError(
+            f"the judge's instruction has no slot for {', '.join(missing)}: make the dataset "
+            "folder again with pragclash data clash --release"
+        )
+    values = {"prediction": prediction, **{name: row[name] for name in SLOTS[:2]}}
+    return _SLOT.sub(lambda slot: str(values[slot[1]]), head)

@@ -15,7 +15,7 @@ from loguru import logger
 from lmms_eval_tasks.clash import judge
 from lmms_eval_tasks.clash.data import official_prompts
 from lmms_eval_tasks.clash.options import ROTATIONS, option_order, rotate
-from lmms_eval_tasks.clash.prompts import Instruction, compose, instruction
+from lmms_eval_tasks.clash.prompts import SLOTS, Instruction, compose, instruction, judge_request
 from lmms_eval_tasks.harness import (
     build_docs,
     loud,
@@ -120,8 +120,9 @@ def docs(placeholder: datasets.Dataset) -> datasets.Dataset:
 
 def _judge_columns(n_docs: int, head: Instruction) -> dict[str, str]:
     try:
+        judge_request(head.text, dict.fromkeys(SLOTS, ""), "")
         judges = judge.usable_judges()
-    except judge.JudgeError as error:
+    except ValueError as error:
         raise stop(f"clash_open_judge: {error}") from error
     names = ", ".join(one.name for one in judges)
     tell_once(f"clash_open_judge: up to {n_docs} answers go to {names}", "INFO")
@@ -162,7 +163,7 @@ def process_results(doc: Mapping[str, Any], results: list[str]) -> dict[str, Any
     """One document's values, exactly the keys of its task's `metric_list`."""
     record = clash_record(doc, results[0])
     if TASKS[doc["task"]].judged:
-        record["judges"] = _judged(doc, record)
+        record |= _judged(doc, record)
         record |= {name: doc[name] for name in ("judge_prompt", "judge_prompt_hash")}
     answer = clash_metrics.ClashAnswer.of(record)
     first, *others = clash_metrics.metrics_for(doc["task"])
@@ -178,13 +179,18 @@ def process_results(doc: Mapping[str, Any], results: list[str]) -> dict[str, Any
     return values
 
 
-def _judged(doc: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, str | None]:
+def _judged(doc: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
+    """The judges' labels by the strict rule, which the paper's figures rest on, and the relaxed."""
     judges = judge.current_judges()
-    if record["status"] == "failed":
-        return dict.fromkeys((one.name for one in judges), None)
-    if not record["response"]:
-        return dict.fromkeys((one.name for one in judges), "NONE")
-    return judge.judge_labels(judges, doc["judge_instruction"], doc, record["response"])
+    if record["status"] == "failed" or not record["response"]:
+        label = None if record["status"] == "failed" else "NONE"
+        replies = dict.fromkeys((one.name for one in judges), label)
+    else:
+        replies = judge.judge_replies(judges, doc["judge_instruction"], doc, record["response"])
+    return {
+        "judges": judge.labels_of(replies),
+        "judges_relaxed": judge.labels_of(replies, relaxed=True),
+    }
 
 
 def _aggregation(name: str) -> Callable[[Sequence[Any]], float | None]:

@@ -71,6 +71,14 @@ _STATED = re.compile(
     r":?[ \W]{1,4}(?:option )?(?:([B-D])\b|(A)(?=\W*\Z|[^\w\s]))",
     re.IGNORECASE,
 )
+_EXPLAINED = re.compile(
+    r"\b(?:because|since|given that|whereas|rather than|instead of|even though|although)\b",
+    re.IGNORECASE,
+)
+"""What follows explains the choice, and may name the options that were not chosen."""
+_REJECTED = re.compile(
+    r"(?<![\w(])\(?[A-D]\)?(?: (?:is|was|would be) (?:wrong|incorrect|false|not)\b)"
+)
 _MENTIONED = re.compile(r"(?<![\w'’-])[B-D](?![\w'’-])")
 _PLAIN = re.compile(r" +\w")
 _TOKEN_TAG = re.compile(r"<[|/]?[A-Za-z_]{1,20}[|/]?>")
@@ -224,9 +232,10 @@ def choice_outcome(
     Strict (the release's rule): exactly one distinct letter in the form `(A)` to `(D)` is the
     answer, however often it is repeated; none or several is unusable, and so are `B`, `b`, `(b)`
     and `B)`. Relaxed (a second view, not in the paper): a thought in tags is no part of the
-    answer; where no letter stands in brackets, a bare letter that the answer consists of, begins
-    with (`B)`, `**D**`, `I choose D.`, `D` on a line of its own) or names (`the answer is B`);
-    else the text of exactly one option as whole words, unless it is denied (`not red`). The
+    answer, nor is what explains it where a letter stands before ("B because (A) is wrong") or a
+    letter that is called wrong; where no letter stands in brackets, a bare letter that the answer
+    consists of, begins with (`B)`, `**D**`, `I choose D.`, `D` on a line of its own) or names
+    (`the answer is B`); else the text of exactly one option as whole words, unless it is denied (`not red`). The
     article "a" is no letter.
 
     Args:
@@ -262,8 +271,8 @@ def choice_outcome(
         return _choice(None, None, "empty")
     bracketed = set(_BRACKETED.findall(words))
     letter = bracketed.pop() if len(bracketed) == 1 else None
-    if relaxed and letter is None:
-        letter = _relaxed_letter(words, letters, options or {})
+    if relaxed:
+        letter = _relaxed_letter(words, letters, options or {}) or letter
     return _choice(letter, roles.get(letter or ""), "unusable")
 
 
@@ -331,10 +340,14 @@ def _relaxed_letter(
     words: str, letters: Mapping[str, str], options: Mapping[str, str]
 ) -> str | None:
     visible = _TOKEN_TAG.sub("\n", blank_thoughts(words)).strip()
-    bracketed = set(_BRACKETED.findall(visible))
-    if bracketed:
-        return bracketed.pop() if len(bracketed) == 1 else None
-    return _bare_letter(visible) or _option_letter(visible, letters, options)
+    visible = _REJECTED.sub(" ", visible)
+    chosen = _EXPLAINED.split(visible, maxsplit=1)[0]
+    for text in dict.fromkeys((chosen, visible)):
+        bracketed = set(_BRACKETED.findall(text))
+        letter = _bare_letter(text) if not bracketed else None
+        if letter or bracketed:
+            return letter or (bracketed.pop() if len(bracketed) == 1 else None)
+    return _option_letter(visible, letters, options)
 
 
 def _bare_letter(text: str) -> str | None:

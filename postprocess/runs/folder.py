@@ -20,6 +20,9 @@ from typing import Any, NamedTuple, TypeAlias
 from postprocess.measure.clash import ClashAnswer
 from postprocess.measure.groups import Answer, AnswerError
 from postprocess.response.line import RECORD_VERSION, STATUSES
+from postprocess.runs.names import flat_args, labels_of, parse_model_args
+from postprocess.runs.names import model_name as model_name
+from postprocess.runs.names import redacted as redacted
 
 Record: TypeAlias = dict[str, Any]
 
@@ -34,11 +37,6 @@ MAX_ROW_CHARS = 20_000_000
 
 _SAMPLES = re.compile(r"(?P<date>.+?)_samples_(?P<task>.+)\.jsonl\Z")
 _RESULTS = re.compile(r"(?P<date>.+)_results\.json\Z")
-_SECRET = re.compile(
-    r"(?i)((?:^|,)\s*[^,=]*(?:api_?key|_key|secret|password|(?<!max_)token(?!s\b|iz)|credential)[^,=]*=)[^,]*"
-)
-_MODEL_KEYS = ("peft", "pretrained", "model", "model_version", "model_name", "model_id", "path")
-"""Keys of model arguments that name what was evaluated; the harness names its folders by them."""
 
 
 class Problem(NamedTuple):
@@ -148,43 +146,12 @@ def read_runs(folders: Iterable[str | Path]) -> Runs:
                 same[0][2].update(tasks)
             else:
                 found.append((invocation, folder, tasks))
-    labels = _labels([(i.model, i.model_args, folder) for i, folder, _ in found])
+    labels = labels_of([(i.model, i.model_args, folder) for i, folder, _ in found])
     runs = tuple(
         Run(label, i.model, i.model_args, str(folder), dict(sorted(tasks.items())))
         for label, (i, folder, tasks) in zip(labels, found, strict=True)
     )
     return Runs(runs, tuple(problems))
-
-
-def parse_model_args(text: str) -> dict[str, str]:
-    """The harness's `key=value,key=value` as a mapping; a part without `=` is a flag.
-
-    >>> parse_model_args("backend=llava_hf,pretrained=org/name,use_flash")
-    {'backend': 'llava_hf', 'pretrained': 'org/name', 'use_flash': 'True'}
-    """
-    out = {}
-    for part in text.split(","):
-        key, equals, value = part.partition("=")
-        if key.strip():
-            out[key.strip()] = value.strip() if equals else "True"
-    return out
-
-
-def model_name(model: str, model_args: str) -> str:
-    """What to call a model: the end of the path or id that names its weights, else its id.
-
-    >>> model_name("verdict", "backend=qwen2_5_vl,pretrained=Qwen/Qwen2.5-VL-7B-Instruct")
-    'Qwen2.5-VL-7B-Instruct'
-    >>> model_name("llava_hf", "pretrained=llava-hf/llava-1.5-7b-hf,peft=out/lora")
-    'llava-1.5-7b-hf + lora'
-    >>> model_name("mismatch_detector", "")
-    'mismatch_detector'
-    """
-    arguments = parse_model_args(model_args)
-    named = [_last(arguments[key]) for key in _MODEL_KEYS if arguments.get(key)]
-    if "peft" in arguments and len(named) > 1:
-        return f"{named[1]} + {named[0]}"
-    return named[0] if named else model
 
 
 def _read_folder(
@@ -283,7 +250,7 @@ def _read_results(path: Path, problems: list[Problem]) -> _Invocation | None:
     model = config.get("model")
     return _Invocation(
         model if isinstance(model, str) and model else "unknown",
-        _flat_args(config.get("model_args")),
+        flat_args(config.get("model_args")),
         results,
     )
 
@@ -424,47 +391,5 @@ def _clash_fault(answer: ClashAnswer) -> str | None:
     return None
 
 
-def _labels(runs: Sequence[tuple[str, str, Path]]) -> list[str]:
-    """Short names that differ: the model's, then what else tells two runs apart."""
-    names = [model_name(model, arguments) for model, arguments, _ in runs]
-    out = []
-    for i, (model, arguments, folder) in enumerate(runs):
-        twins = [runs[j] for j, name in enumerate(names) if name == names[i] and j != i]
-        extra = []
-        if any(twin[0] != model for twin in twins):
-            extra.append(model)
-        mine = parse_model_args(arguments).items()
-        others = [parse_model_args(twin[1]).items() for twin in twins]
-        differing = [f"{k}={v}" for k, v in mine if any((k, v) not in other for other in others)]
-        if any(twin[1] != arguments for twin in twins):
-            extra += differing
-        if any(twin[:2] == (model, arguments) for twin in twins):
-            extra.append(str(folder))
-        out.append(f"{names[i]} ({', '.join(extra)})" if extra else names[i])
-    return [
-        label if label not in out[:i] else f"{label} #{out[:i].count(label) + 1}"
-        for i, label in enumerate(out)
-    ]
-
-
-def _flat_args(value: object) -> str:
-    if isinstance(value, dict):
-        value = ",".join(f"{key}={item}" for key, item in value.items())
-    return redacted(value) if isinstance(value, str) else ""
-
-
-def redacted(model_args: str) -> str:
-    """Model arguments without the value of any that may be a secret.
-
-    >>> redacted("model=gpt-5,api_key=sk-123,max_tokens=5")
-    'model=gpt-5,api_key=REDACTED,max_tokens=5'
-    """
-    return _SECRET.sub(r"\1REDACTED", model_args)
-
-
 def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _last(path: str) -> str:
-    return path.rstrip("/\\").replace("\\", "/").rpartition("/")[2] or path

@@ -10,8 +10,8 @@ from typing import Any
 
 from postprocess.publish.report_pairs import captions_from_prompts
 from postprocess.runs.folder import Run, TaskRun
-from postprocess.tables.model import command_for
 from postprocess.tables.build import wording
+from postprocess.tables.model import command_for
 
 
 def provenance(run: Run) -> dict[str, Any]:

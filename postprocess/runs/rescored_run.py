@@ -1,6 +1,6 @@
-"""Writes a scored file of predictions as a run folder, so that tables and reports can read it.
+"""Writes scored files of predictions as a run folder, so that tables and reports can read it.
 
-Laid out as the harness lays out its own and marked with the file it came from. It must never write
+Laid out as the harness lays out its own and marked with the files it came from. It must never write
 over anything unasked, and the same file always gives the same names and bytes.
 """
 
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from postprocess.measure import clash as clash_metrics
 from postprocess.read.matching import prediction_text
-from postprocess.runs.prediction_files import Row
 from postprocess.response.line import RECORD_VERSION
+from postprocess.runs.prediction_rows import Row
 from postprocess.runs.rescoring import Scored
 
 
@@ -24,13 +25,13 @@ class OutputExistsError(Exception):
 
 
 def write_runs(scored: Sequence[Scored], out: str | Path, *, force: bool = False) -> list[Path]:
-    """Write a run folder of scored files, laid out as the harness lays out its own.
+    """Write a run folder of scored models, laid out as the harness lays out its own.
 
     `<out>/<model>/<stamp>_results.json` and `<stamp>_samples_<task>.jsonl`, the stamp made from the
-    file's SHA-256: the same file always gives the same names and the same bytes.
+    files' SHA-256: the same files always give the same names and the same bytes.
 
     Args:
-        scored: The scored files.
+        scored: The scored models.
         out: The run folder; made where it is missing.
         force: Write over files of an earlier run on the same files.
 
@@ -38,15 +39,15 @@ def write_runs(scored: Sequence[Scored], out: str | Path, *, force: bool = False
         The files written.
 
     Raises:
-        OutputExistsError: A file stands there already and `force` is not given, or two files hold
-            the same task of the same model. Nothing is written then.
+        OutputExistsError: A file stands there already and `force` is not given. Nothing is written
+            then.
     """
-    _refuse_twins(scored)
     texts: dict[Path, str] = {}
     for one in scored:
-        folder = Path(out) / one.name
-        stamp = f"rescored-{one.source.sha256[:12]}"
-        texts[folder / f"{stamp}_results.json"] = _results_text(one, stamp)
+        folder = Path(out) / re.sub(r"[^A-Za-z0-9._+-]+", "_", one.name).strip("_")
+        digest = _digest(one)
+        stamp = f"rescored-{digest[:12]}"
+        texts[folder / f"{stamp}_results.json"] = _results_text(one, stamp, digest)
         for task in one.tasks:
             texts[folder / f"{stamp}_samples_{task}.jsonl"] = _samples_text(one, task)
     for path in texts:
@@ -60,25 +61,20 @@ def write_runs(scored: Sequence[Scored], out: str | Path, *, force: bool = False
     return list(texts)
 
 
+def _digest(scored: Scored) -> str:
+    """The file's hash, or one of the hashes of several."""
+    digests = sorted(file.source.sha256 for file in scored.files)
+    if len(digests) == 1:
+        return digests[0]
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
 def _samples_text(scored: Scored, task: str) -> str:
     rows = [(row, record) for row, record in scored.records if record["task"] == task]
     return "".join(
         json.dumps(_sample_row(row, record, number)) + "\n"
         for number, (row, record) in enumerate(rows)
     )
-
-
-def _refuse_twins(scored: Sequence[Scored]) -> None:
-    """Two files of one model and task in one run folder could not be told apart."""
-    seen: dict[tuple[str, str], str] = {}
-    for one in scored:
-        for task in one.tasks:
-            first = seen.setdefault((one.name, task), one.source.path)
-            if first != one.source.path:
-                raise OutputExistsError(
-                    f"{first} and {one.source.path} both hold {task} of {one.name}: write them "
-                    "to two folders"
-                )
 
 
 def _sample_row(row: Row, record: Mapping[str, Any], number: int) -> dict[str, Any]:
@@ -96,7 +92,7 @@ def _sample_row(row: Row, record: Mapping[str, Any], number: int) -> dict[str, A
     }
 
 
-def _results_text(scored: Scored, stamp: str) -> str:
+def _results_text(scored: Scored, stamp: str, digest: str) -> str:
     tasks = scored.tasks
     results = {
         task: {"alias": task, **{f"{name},none": value for name, value in _metrics(scored, task)}}
@@ -115,10 +111,10 @@ def _results_text(scored: Scored, stamp: str) -> str:
         "model_name": scored.name,
         "date": stamp,
         "rescored": {
-            "source": Path(scored.source.path).name,
-            "sha256": scored.source.sha256,
-            "rows": scored.source.n_rows,
-            "malformed": [fault._asdict() for fault in scored.faults],
+            "source": " + ".join(Path(file.source.path).name for file in scored.files),
+            "sha256": digest,
+            "rows": sum(file.source.n_rows for file in scored.files),
+            "malformed": [fault._asdict() for file in scored.files for fault in file.faults],
         },
     }
     return json.dumps(whole, indent=2) + "\n"

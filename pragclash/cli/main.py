@@ -27,7 +27,7 @@ class Command(NamedTuple):
 
 COMMANDS: dict[str, Command] = {
     "validate": Command("pragclash.cli.validate", "check a dataset folder and list all its faults"),
-    "score": Command("postprocess.runs.rescore", "score prediction files anew, check stored flags"),
+    "score": Command("pragclash.cli.score", "score prediction files anew, check stored flags"),
     "tables": Command("postprocess.tables.build", "the papers' tables from run folders"),
     "report": Command("pragclash.cli.report", "one self-contained page about one or several runs"),
     "compare": Command("postprocess.publish.compare", "two runs on the same pictures"),
@@ -45,7 +45,7 @@ DATA: dict[str, Command] = {
         "pragclash.cli.data_pragmatch", "PragMatch from MMSD2.0 or your own posts; --audit"
     ),
     "clash": Command(
-        "lmms_eval_tasks.clash.make.build_release",
+        "pragclash.cli.data_clash",
         "CLASH from your copies of the release and of COCO train2017",
     ),
     "clash-build": Command(

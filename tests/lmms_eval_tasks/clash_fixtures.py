@@ -55,6 +55,14 @@ def picture(shade: int, form: str = "PNG") -> bytes:
     return out.getvalue()
 
 
+def photograph(shade: int) -> bytes:
+    """The bytes of a picture that is no placeholder."""
+    out = io.BytesIO()
+    grey = Image.linear_gradient("L").resize((64, 48))
+    Image.merge("RGB", (grey, Image.new("L", (64, 48), shade % 256), grey)).save(out, "JPEG")
+    return out.getvalue()
+
+
 def clash_folder(path: Path, rows: list[dict] | None = None, **manifest) -> Path:
     """A dataset folder with those rows."""
     rows = clash_rows() if rows is None else rows
@@ -102,7 +110,35 @@ print(os.environ["NO_SUCH_VARIABLE_HERE"])
 """Would raise if it were run."""
 
 
-def release_copy(path: Path, samples: list[dict], *, prompts: str | None = PROMPTS_SOURCE) -> Path:
+EVALUATION_SOURCE = '''import os
+
+from src.models.prompts import JUDGE_PROMPT
+
+MARKS = ("a", "b")
+
+
+def generate_llm_as_judge_prompt(prediction, image_only, text_only):
+    """Puts together what a judge reads."""
+    return f"""{JUDGE_PROMPT}
+    Now sort this one. {{As it stands.}}
+    By the picture: {image_only}~
+    By the sentence: {text_only}~
+    It said: {prediction}~~
+    """
+
+
+os.environ["NO_SUCH_VARIABLE_HERE"]
+'''.replace("~", " ")
+"""How a release puts the judge's request together; would raise if it were run."""
+
+
+def release_copy(
+    path: Path,
+    samples: list[dict],
+    *,
+    prompts: str | None = PROMPTS_SOURCE,
+    evaluation: str = EVALUATION_SOURCE,
+) -> Path:
     """A release's folder with those samples as its test set."""
     (path / "data").mkdir(parents=True)
     content = json.dumps({"metadata": {"num_samples": len(samples)}, "samples": samples})
@@ -110,6 +146,7 @@ def release_copy(path: Path, samples: list[dict], *, prompts: str | None = PROMP
     if prompts is not None:
         (path / "src" / "models").mkdir(parents=True)
         (path / "src" / "models" / "prompts.py").write_text(prompts, encoding="utf-8")
+        (path / "src" / "evaluation.py").write_text(evaluation, encoding="utf-8")
     return path
 
 
@@ -117,5 +154,5 @@ def coco_copy(path: Path, image_ids: list[int]) -> Path:
     """A folder of pictures under COCO's names."""
     path.mkdir(parents=True)
     for image_id in image_ids:
-        (path / f"{image_id:012d}.jpg").write_bytes(picture(image_id, "JPEG"))
+        (path / f"{image_id:012d}.jpg").write_bytes(photograph(image_id))
     return path

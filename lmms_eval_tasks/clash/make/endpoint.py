@@ -3,18 +3,23 @@
 Two ways: an OpenAI-compatible endpoint by plain HTTP, and the harness's judge providers. Address
 and key are read from the environment, never from a command line, and are neither logged nor
 written; what a server says in an error is not passed on either, because servers repeat keys in it.
-Time-outs, 429 and 5xx are tried again after a pause that grows, with a seeded jitter. A refused key
-or request ends the run: the next one would be refused too.
+One policy holds for both: a deadline over the whole request, so that a server that sends a byte a
+second ends too; time-outs, 429 and 5xx are tried again after a pause that grows, with a seeded
+jitter. A refused key or request ends the run: the next one would be refused too.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 URL_VARIABLES = ("OPENAI_API_URL", "OPENAI_BASE_URL")
 KEY_VARIABLE = "OPENAI_API_KEY"
@@ -66,6 +71,7 @@ class Limits(NamedTuple):
     tries: int = 6
     """Tries of one request, the first included."""
     timeout_s: float = 60.0
+    """Seconds for one request, from the connection to the reply's last byte."""
     pause_s: float = 1.0
     """Pause after the first failed try; it doubles with each further one."""
     max_pause_s: float = 60.0
@@ -165,7 +171,7 @@ class Asker:
         """Seconds to wait after a failed try: doubled each time, with up to a quarter of jitter."""
         content = f"{self._seed}\0{attempt}\0{prompt}".encode()
         jitter = int.from_bytes(hashlib.sha256(content).digest()[:4], "big") / 2**32
-        pause = self.limits.pause_s * 2 ** (attempt - 1) * (1 + jitter / 4)
+        pause = self.limits.pause_s * 2.0 ** (attempt - 1) * (1 + jitter / 4)
         return max(min(pause, self.limits.max_pause_s), min(after, MAX_RETRY_AFTER_S))
 
 
@@ -193,7 +199,11 @@ class HttpEndpoint:
             raise EndpointError(f"{KEY_VARIABLE} holds a character that no key has")
         headers = {"authorization": f"Bearer {key}"} if key else {}
         self.model, self._url, self._level = model, f"{url}/chat/completions", 0
-        self._client = httpx.Client(timeout=timeout_s, headers=headers)
+        self._timeout_s = timeout_s
+        # A blocking client limits single reads only; a coroutine can be ended at its deadline.
+        self._client = httpx.AsyncClient(timeout=timeout_s, headers=headers)
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
 
     def send(self, prompt: str, max_tokens: int) -> Reply:
         """One request, once.
@@ -211,8 +221,8 @@ class HttpEndpoint:
             **_PAYLOADS[level](max_tokens),
         }
         try:
-            status, headers, body = self._post(payload)
-        except httpx.TimeoutException as error:
+            status, headers, body = self._done(self._post(payload))
+        except (httpx.TimeoutException, TimeoutError) as error:
             raise Passing("the endpoint does not answer in time", costs=True) from error
         except httpx.HTTPError as error:
             raise Passing(f"the endpoint cannot be reached ({type(error).__name__})") from error
@@ -238,17 +248,23 @@ class HttpEndpoint:
 
     def close(self) -> None:
         """Close the connections."""
-        self._client.close()
+        self._done(self._client.aclose())
+        self._loop.call_soon_threadsafe(self._loop.stop)
 
-    def _post(self, payload: dict[str, Any]) -> tuple[int, Any, bytes]:
-        parts, total = [], 0
-        with self._client.stream("POST", self._url, json=payload) as response:
-            for part in response.iter_bytes():
-                total += len(part)
-                if total > MAX_REPLY_BYTES:
+    def _done(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def _post(self, payload: dict[str, Any]) -> tuple[int, Any, bytes]:
+        body = b""
+        async with (
+            asyncio.timeout(self._timeout_s),
+            self._client.stream("POST", self._url, json=payload) as response,
+        ):
+            async for part in response.aiter_bytes():
+                body += part
+                if len(body) > MAX_REPLY_BYTES:
                     raise Passing("the endpoint's reply is too long", costs=True)
-                parts.append(part)
-        return response.status_code, response.headers, b"".join(parts)
+        return response.status_code, response.headers, body
 
 
 class HarnessEndpoint:
@@ -265,6 +281,7 @@ class HarnessEndpoint:
 
         # The provider logs what a server says in an error, and that can hold the key.
         logger.disable("lmms_eval.llm_judge")
+        self._timeout_s = timeout_s
         self._config = ServerConfig(
             model_name=model, temperature=0.0, timeout=int(timeout_s) or 1, num_retries=1
         )
@@ -275,7 +292,7 @@ class HarnessEndpoint:
             raise EndpointError(
                 f"provider {provider[:40]!r} cannot be used ({type(error).__name__})"
             ) from error
-        client = getattr(self._server, "client", None)
+        client: Any = getattr(self._server, "client", None)
         if hasattr(client, "with_options"):
             # The provider sets no time limit, and its client tries again beside our own tries.
             self._server.client = client.with_options(timeout=timeout_s, max_retries=0)
@@ -295,8 +312,9 @@ class HarnessEndpoint:
 
         config = dataclasses.replace(self._config, max_tokens=max_tokens)
         messages = [{"role": "user", "content": prompt}]
+        request = Request(messages=messages, config=config)
         try:
-            response = self._server.evaluate(Request(messages=messages, config=config))
+            response = _within(self._timeout_s, lambda: self._server.evaluate(request))
         except Exception as error:
             status = getattr(error, "status_code", None)
             name = type(error).__name__
@@ -331,6 +349,20 @@ def endpoint_of(name: str, model: str | None, timeout_s: float) -> HttpEndpoint 
     if not name.startswith("harness:") or not provider:
         raise EndpointError(f"unknown endpoint {name[:40]!r}; known: openai, harness:PROVIDER")
     return HarnessEndpoint(provider, model, timeout_s)
+
+
+def _within(seconds: float, work: Callable[[], Any]) -> Any:
+    """What the work returns, or a time-out; a thread that hangs on is left to itself."""
+    outcome: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(work())
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return outcome.result(timeout=seconds)
 
 
 def _reply(body: bytes, prompt: str) -> Reply:

@@ -1,27 +1,22 @@
-"""Reads a user's own copy of the CLASH release: samples, fine-tuning files, official prompts.
+"""From a user's own copies of the CLASH release and of COCO to a dataset folder.
 
-Nothing of the release is shipped with this project and nothing of it is ever run: the prompts are
-taken as values out of parsed source text. A sample that cannot be used is named and counted.
+Samples whose picture is missing, does not decode or is a placeholder are left out, listed and
+counted; the rest is built. The folder is called `full` only when every sample and picture of the
+released test set is in it, unchanged; anything less is `custom`.
 """
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lmms_eval_tasks.clash.data import (
-    TEXTS,
-    OfficialPrompt,
-    check_row,
-    prompt_hash,
-    sample_id_of,
-)
-from lmms_eval_tasks.folder import check_text
+from lmms_eval_tasks.clash.data import TEXTS, check_row, sample_id_of
+from lmms_eval_tasks.clash.make.release_prompts import has_prompts, read_prompts
+from lmms_eval_tasks.files import UnreadableError, read_bytes
+from lmms_eval_tasks.folder import picture_fault, write_folder
 
 SPLITS = {
     "test": "data/synthetic_captions_test_filtered.json",
@@ -30,19 +25,22 @@ SPLITS = {
 }
 """Split to its file in the release: the test set, and the fine-tuning sets of 18,097 and 31,676."""
 
-PROMPTS_FILE = "src/models/prompts.py"
-CONSTANTS = {
-    "multiple_choice": "MULTIPLE_CHOICE_INSTRUCTION",
-    "open_ended": "OPEN_ENDED_INSTRUCTION",
-    "judge": "JUDGE_PROMPT",
-}
-"""Prompt name to the constant in `PROMPTS_FILE` that holds it."""
-
 TEST_DIGEST = "e244bdc59c3282030bf2b19793f80e48467c22e1e5d2b3298dc697dd41b37a88"
 """`content_digest` of the released test set."""
 
-MAX_SOURCE_BYTES = 1_000_000
 MAX_DATA_BYTES = 1_000_000_000
+
+COCO_FOLDERS = ("", "train2017", "images/train2017")
+"""Where the pictures may lie inside the folder that the user names."""
+
+MIN_SIDE = 32
+"""Pixels; the smallest picture of COCO has more."""
+
+MIN_DEVIATION = 1.0
+"""Standard deviation of the liveliest channel, of 255, from which a picture shows something."""
+
+SHOWN = 10
+"""So many left-out pictures and samples are printed; the manifest lists all."""
 
 
 class ReleaseError(ValueError):
@@ -112,7 +110,7 @@ def parse_sample(sample: object) -> dict[str, Any]:
     categories = [] if category is None else [category] if isinstance(category, str) else category
     if isinstance(categories, list) and all(isinstance(name, str) for name in categories):
         categories = list(dict.fromkeys(categories))
-    row = {
+    row: dict[str, Any] = {
         "image_id": str(image_id),
         "original_caption": sample.get("original_caption"),
         "conflicting_caption": sample.get("conflicting_caption"),
@@ -153,147 +151,166 @@ def content_digest(rows: list[dict[str, Any]]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def has_prompts(release: Path) -> bool:
-    """Whether the copy holds the source file with the official prompts."""
-    return (release / PROMPTS_FILE).is_file()
-
-
-def read_prompts(release: Path) -> dict[str, OfficialPrompt]:
-    """The official prompts with their hashes, out of the release's source file.
-
-    Raises:
-        ReleaseError: The file is missing, a constant is not there, or it is no plain text.
-    """
-    source = _read(release, PROMPTS_FILE, MAX_SOURCE_BYTES)
-    try:
-        values = string_constants(source.decode("utf-8-sig"), tuple(CONSTANTS.values()))
-    except ValueError as error:
-        raise ReleaseError(f"{PROMPTS_FILE}: {error}") from error
-    prompts = {}
-    for name, constant in CONSTANTS.items():
-        faults = check_text(constant, values[constant])
-        if faults:
-            raise ReleaseError(f"{PROMPTS_FILE}: {faults[0]}")
-        prompts[name] = OfficialPrompt(values[constant], prompt_hash(values[constant]))
-    return prompts
-
-
-def string_constants(source: str, names: tuple[str, ...]) -> dict[str, str]:
-    r"""The values of string constants that a module's source assigns, without running it.
-
-    Understood are string literals (also adjacent ones, in brackets, triple-quoted), their sums,
-    names of string constants assigned above, f-strings of those, and `+=`. The last assignment
-    counts, as when the module is run.
+def build(
+    release: Path,
+    coco: Path,
+    out: Path,
+    *,
+    split: str = "test",
+    paper_compat: bool = False,
+    own_prompts: bool = False,
+) -> dict[str, Any]:
+    """Build the dataset folder of one split.
 
     Args:
-        source: Python source text.
-        names: The constants to read.
+        release: A copy of the release.
+        coco: A folder with COCO train2017's pictures, or one that holds `train2017/`.
+        out: The folder to make; it must not exist, or be empty.
+        split: A name of `SPLITS`.
+        paper_compat: Keep the last question of each picture only.
+        own_prompts: Do not take the official prompts over.
+
+    Returns:
+        `out`, `kind`, `fingerprint`, `n_rows`, `n_pictures`, `prompt` (`official` or `pragclash`),
+        `missing_pictures` (file name to reason), `n_rows_without_picture`, `faulty_samples` (one
+        line each), `n_rows_in_release`, and for fine-tuning sets `pictures_of_the_test_set`: the
+        ids of pictures that must not be trained on, null where the test file is not there.
 
     Raises:
-        ValueError: The text is no Python, a constant is not assigned at the module's top level, or
-            its value takes more than the above.
-
-    >>> string_constants('A = "x\\n"\nB = (A + "y"\n     " – z")', ("B",))
-    {'B': 'x\ny – z'}
+        ReleaseError: The release cannot be read, or none of its pictures is there.
+        FolderError: The folder would not be sound.
+        FileExistsError: `out` holds something already.
     """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)
-            tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ValueError(f"is not readable as Python ({str(error)[:120]})") from error
-    known: dict[str, str | ValueError] = {}
-    for statement in tree.body:
-        plain = list(_assignments(statement))
-        for name, line in _bound([value for _, value in plain] or [statement]):
-            known[name] = _not_plain(name, line)
-        for name, value in plain:
-            try:
-                known[name] = _text(value, known)
-            except ValueError as error:
-                known[name] = error
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Global):
-            known |= {name: _not_plain(name, node.lineno) for name in node.names}
-    values = {}
-    for name in names:
-        value = known.get(name, ValueError(f"{name} is not assigned at the top level"))
-        if isinstance(value, ValueError):
-            raise value
-        values[name] = value
-    return values
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise FileExistsError(f"{out} exists already; choose another folder or remove it")
+    samples = read_samples(release, split)
+    official = {}
+    if not own_prompts and has_prompts(release):
+        try:
+            official = read_prompts(release)
+        except ValueError as error:
+            raise ReleaseError(str(error)) from error
+    if not samples.rows:
+        reason = f"; the first: {samples.faults[0]}" if samples.faults else ""
+        raise ReleaseError(f"{SPLITS[split]}: no sample can be used{reason}")
+    wanted = paper_view(samples.rows) if paper_compat else samples.rows
+    rows: list[dict[str, Any]] = []
+    files: dict[str, Path] = {}
+    missing: dict[str, str] = {}
+    for row in wanted:
+        name = f"{int(row['image_id']):012d}.jpg"
+        if name not in missing and f"images/{name}" not in files:
+            path = _picture(coco, name)
+            fault = picture_fault(path) or placeholder_fault(path)
+            if fault:
+                missing[name] = fault
+            else:
+                files[f"images/{name}"] = path
+        if name not in missing:
+            image = {"image": f"images/{name}"}
+            rows.append(
+                {"sample_id": row["sample_id"], "image_id": row["image_id"], **image, **row}
+            )
+    if not rows:
+        name = next(iter(missing))
+        raise ReleaseError(
+            f"no picture can be used: {_counted(missing)} of {len(missing)}; the first, "
+            f"{_picture(coco, name)}, {missing[name]}; looked in {coco} and its "
+            f"{' and '.join(COCO_FOLDERS[1:])}"
+        )
+    whole = split == "test" and not samples.faults and content_digest(rows) == TEST_DIGEST
+    manifest: dict[str, Any] = {
+        "kind": "full" if whole else "custom",
+        "split": split,
+        "view": "paper" if paper_compat else "samples",
+        "encoders": [],
+        "sources": [
+            {"name": "CLASH release", "file": SPLITS[split], "sha256": samples.sha256},
+            {"name": "COCO train2017", "file": "{image_id:012d}.jpg"},
+        ],
+        "left_out": {"pictures": missing, "samples": samples.faults},
+    }
+    if official:
+        manifest["prompts"] = {name: prompt._asdict() for name, prompt in official.items()}
+    overlap = None
+    if split != "test" and (release / SPLITS["test"]).is_file():
+        tested = {row["image_id"] for row in read_samples(release, "test").rows}
+        overlap = sorted({row["image_id"] for row in rows} & tested, key=int)
+        manifest["pictures_of_the_test_set"] = overlap
+    folder = write_folder(out, "clash", rows, files, manifest)
+    report = {
+        "out": str(out),
+        "kind": folder.kind,
+        "fingerprint": folder.fingerprint,
+        "n_rows": len(rows),
+        "n_pictures": len(files),
+        "n_rows_in_release": len(samples.rows) + len(samples.faults),
+        "n_rows_without_picture": len(wanted) - len(rows),
+        "prompt": "official" if official else "pragclash",
+        "missing_pictures": missing,
+        "faulty_samples": samples.faults,
+    }
+    return report if split == "test" else {**report, "pictures_of_the_test_set": overlap}
 
 
-def _assignments(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
-    """Names that a plain assignment sets, with the value; nothing for other statements."""
-    if isinstance(statement, ast.Assign):
-        if all(isinstance(target, ast.Name) for target in statement.targets):
-            for target in statement.targets:
-                if isinstance(target, ast.Name):
-                    yield target.id, statement.value
-    elif isinstance(statement, ast.AnnAssign):
-        if isinstance(statement.target, ast.Name) and statement.value is not None:
-            yield statement.target.id, statement.value
-    elif isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Add):
-        target = statement.target
-        if isinstance(target, ast.Name):
-            before = ast.copy_location(ast.Name(target.id, ast.Load()), target)
-            total = ast.BinOp(before, ast.Add(), statement.value)
-            yield target.id, ast.copy_location(total, statement)
+def placeholder_fault(path: Path) -> str | None:
+    """Why a picture that decodes is none: tiny or of one colour, as failed downloads leave it."""
+    from PIL import Image, ImageStat
+
+    with Image.open(path) as picture:
+        if min(picture.size) < MIN_SIDE:
+            return f"is a placeholder ({picture.width} x {picture.height} pixels)"
+        picture.draft("RGB", (MIN_SIDE, MIN_SIDE))
+        if max(ImageStat.Stat(picture.convert("RGB")).stddev) < MIN_DEVIATION:
+            return "is a placeholder (a single colour)"
+    return None
 
 
-def _bound(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, int]]:
-    """Names that code sets in any other way, outside functions and classes."""
-    pending = list(nodes)
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name, node.lineno
-            continue
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            yield node.id, node.lineno
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield from ((x.asname or x.name.partition(".")[0], node.lineno) for x in node.names)
-        if isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
-            yield node.name, node.lineno
-        pending += ast.iter_child_nodes(node)
+def lines_of(report: Mapping[str, Any]) -> list[str]:
+    """What became of a build, for people."""
+    lines = [
+        f"{report['out']}: {report['n_rows']} samples on {report['n_pictures']} pictures, "
+        f"kind {report['kind']}, prompts {report['prompt']}"
+    ]
+    missing, faulty = report["missing_pictures"], report["faulty_samples"]
+    if missing:
+        lines.append(
+            f"{len(missing)} pictures cannot be used ({_counted(missing)}); "
+            f"{report['n_rows_without_picture']} samples are left out with them:"
+        )
+        lines += _first([f"{name} {reason}" for name, reason in missing.items()])
+    if faulty:
+        lines.append(f"{len(faulty)} samples of the release cannot be used:")
+        lines += _first(faulty)
+    if report["prompt"] != "official":
+        lines.append("the release's prompts are not in the folder: tasks will use pragclash's own")
+    overlap = report.get("pictures_of_the_test_set")
+    if overlap:
+        lines.append(f"{len(overlap)} pictures are in the test set too: not to be trained on")
+    return lines
 
 
-def _not_plain(name: str, line: int) -> ValueError:
-    return ValueError(f"line {line}: {name} is set by more than a plain assignment")
+def _picture(coco: Path, name: str) -> Path:
+    """Where a picture lies, else where it should."""
+    places = [coco / folder / name for folder in COCO_FOLDERS]
+    return next((place for place in places if place.is_file()), places[0])
 
 
-def _text(node: ast.expr, known: Mapping[str, str | ValueError]) -> str:
-    """The string that an expression stands for."""
-    parts: list[str] = []
-    length = 0
-    pending: list[ast.expr] = [node]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            parts.append(node.value)
-            length += len(node.value)
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-            pending += [node.right, node.left]
-        elif isinstance(node, ast.JoinedStr):
-            pending += reversed(node.values)
-        elif (
-            isinstance(node, ast.FormattedValue) and node.conversion == -1 and not node.format_spec
-        ):
-            pending.append(node.value)
-        elif isinstance(node, ast.Name) and node.id in known:
-            value = known[node.id]
-            if isinstance(value, ValueError):
-                raise value
-            parts.append(value)
-            length += len(value)
-        else:
-            kind = type(node).__name__
-            what = f"the name {node.id}" if isinstance(node, ast.Name) else kind
-            raise ValueError(f"line {node.lineno}: a prompt made with {what} is not a plain text")
-        if length > MAX_SOURCE_BYTES:
-            raise ValueError(f"line {node.lineno}: the value is too long")
-    return "".join(parts)
+def _counted(missing: Mapping[str, str]) -> str:
+    """Unusable pictures by the kind of reason."""
+    kinds = {"missing": "is missing", "placeholders": "is a placeholder"}
+    counts = {
+        kind: sum(reason.startswith(words) for reason in missing.values())
+        for kind, words in kinds.items()
+    }
+    counts["damaged"] = len(missing) - sum(counts.values())
+    return ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+
+
+def _first(lines: Sequence[str]) -> list[str]:
+    more = len(lines) - SHOWN
+    tail = [f"  and {more} more, listed in manifest.json"] if more > 0 else []
+    return [f"  {line}" for line in lines[:SHOWN]] + tail
 
 
 def _inner(sample: Mapping[str, Any], outer: str, name: str) -> object:
@@ -302,11 +319,7 @@ def _inner(sample: Mapping[str, Any], outer: str, name: str) -> object:
 
 
 def _read(release: Path, name: str, limit: int) -> bytes:
-    path = release / name
     try:
-        if path.stat().st_size > limit:
-            raise ReleaseError(f"{name}: is larger than {limit} bytes")
-        return path.read_bytes()
-    except OSError as error:
-        reason = "is missing" if isinstance(error, FileNotFoundError) else str(error.strerror)
-        raise ReleaseError(f"{name}: {reason} in {release}") from error
+        return read_bytes(release / name, limit)
+    except UnreadableError as error:
+        raise ReleaseError(f"{name}: {error.reason} in {release}") from error

@@ -1,6 +1,7 @@
 """Judges: asked once a content, never guessed for, and counted where they are silent."""
 
 import json
+import re
 import threading
 
 import pytest
@@ -8,11 +9,18 @@ from lmms_eval.llm_judge import ProviderFactory, Response, ServerInterface
 from loguru import logger
 
 from lmms_eval_tasks.clash import judge, task
+from lmms_eval_tasks.clash.data import prompt_hash
+from lmms_eval_tasks.clash.make.release import build
 from lmms_eval_tasks.clash.prompts import INSTRUCTIONS
 from postprocess.measure import clash as clash_metrics
 from postprocess.response.line import failure_text
 from tests.lmms_eval_tasks.clash.test_clash_task import Placeholder
-from tests.lmms_eval_tasks.clash_fixtures import clash_folder
+from tests.lmms_eval_tasks.clash_fixtures import (
+    clash_folder,
+    coco_copy,
+    release_copy,
+    release_sample,
+)
 
 ROW = {"image_answer": "Kite", "text_answer": "Drone"}
 HEAD = INSTRUCTIONS["judge"]
@@ -46,12 +54,13 @@ def scripted(tmp_path, monkeypatch):
     monkeypatch.setattr(Scripted, "replies", {}, raising=False)
     monkeypatch.setattr(judge, "_failures", {})
     monkeypatch.setitem(ProviderFactory._provider_classes, "scripted", Scripted)
-    judge._server.cache_clear()
+    monkeypatch.setattr(judge, "LIMITS", judge.LIMITS._replace(tries=1))
+    judge._asker.cache_clear()
     return Scripted
 
 
 def ask(prediction: str, judges: str = "scripted:one", row: dict = ROW) -> dict:
-    return judge.judge_labels(judge.judges_of(judges), HEAD, row, prediction)
+    return judge.labels_of(judge.judge_replies(judge.judges_of(judges), HEAD, row, prediction))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +95,7 @@ def test_another_endpoint_or_instruction_is_asked_anew(monkeypatch):
     ask("a bird")
     monkeypatch.setenv("OPENAI_API_URL", "http://localhost:1/v1")
     ask("a bird")
-    judge.judge_labels(judge.judges_of("scripted:one"), "Sort it.", ROW, "a bird")
+    judge.judge_replies(judge.judges_of("scripted:one"), f"Now. {HEAD}", ROW, "a bird")
     assert len(Scripted.asked) == 3
 
 
@@ -106,8 +115,47 @@ def test_a_judge_that_fails_leaves_the_row_unjudged_and_is_asked_again(reply):
 def test_a_reply_without_a_label_is_unreadable_and_not_kept():
     Scripted.replies["one"] = "Hard to say."
     assert ask("a bird") == {"scripted:one": clash_metrics.UNREADABLE}
-    Scripted.replies["one"] = "Label: **NONE**"
+    Scripted.replies["one"] = "none"
     assert ask("a bird") == {"scripted:one": "NONE"}
+
+
+def test_a_label_in_other_words_counts_by_the_relaxed_rule_alone(task_docs, monkeypatch):
+    monkeypatch.setenv(judge.ENVIRONMENT, "scripted:one")
+    Scripted.replies["one"] = "Label: **NONE**"
+    record = task.process_results(task_docs()[0], ["green"])["conflict"]
+    assert record["judges"] == {"scripted:one": clash_metrics.UNREADABLE}
+    assert record["judges_relaxed"] == {"scripted:one": "NONE"}
+
+
+def test_a_judge_that_reads_the_releases_labels_gets_them(tmp_path, monkeypatch):
+    """It sorts by the labelled lines alone, as one that was shown the release's request may."""
+    release = release_copy(tmp_path / "release", [release_sample(7, 1)])
+    build(release, coco_copy(tmp_path / "coco", [7]), tmp_path / "data" / "clash")
+    monkeypatch.setenv("PRAGCLASH_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv(judge.ENVIRONMENT, "scripted:one")
+
+    def labels(request: str) -> str:
+        found = dict(re.findall(r"^ +(By the \w+|It said): (.+?) *$", request, re.MULTILINE))
+        assert (found["By the picture"], found["By the sentence"]) == ("Cat", "Dog")
+        return "CONFLICT" if "conflict" in found["It said"] else "NONE"
+
+    Scripted.replies["one"] = labels
+    (doc,) = task.docs(Placeholder("clash_open_judge")).remove_columns("image")
+    record = task.process_results(doc, ["There is a conflict."])["conflict"]
+    assert record["judges"] == {"scripted:one": "CONFLICT"}
+    assert record["judge_prompt"] == "official"
+
+
+def test_a_folder_without_the_releases_request_is_refused_before_a_model_runs(
+    tmp_path, monkeypatch, capsys
+):
+    stale = {"judge": {"text": "Sort it.", "sha256": prompt_hash("Sort it.")}}
+    clash_folder(tmp_path / "clash", prompts=stale)
+    monkeypatch.setenv("PRAGCLASH_DATA", str(tmp_path))
+    monkeypatch.setenv(judge.ENVIRONMENT, "scripted:one")
+    with pytest.raises(SystemExit):
+        task.docs(Placeholder("clash_open_judge"))
+    assert "make the dataset folder again" in capsys.readouterr().err
 
 
 def test_a_damaged_entry_is_asked_again(tmp_path):
@@ -144,8 +192,8 @@ def task_docs(tmp_path, monkeypatch):
     ("value", "words"),
     [
         (None, "no judge is named"),
-        ("scripted:away", "not available"),
-        ("unheard-of:model", "Unknown API type"),
+        ("scripted:away", "key or address is not set"),
+        ("unheard-of:model", "cannot be used"),
     ],
 )
 def test_without_a_usable_judge_the_task_ends_before_a_model_runs(

@@ -101,7 +101,7 @@ def test_official_prompts_replace_ours_where_a_folder_carries_them():
 
 
 def test_the_judge_sees_answers_and_prediction_but_not_the_question():
-    for head in (INSTRUCTIONS["judge"], "Which?", "{image_only}|{text_only}|{model_response}"):
+    for head in (INSTRUCTIONS["judge"], "{text_answer}|{image_answer}|{prediction}"):
         request = judge_request(head, ROW, "a bird")
         assert all(word in request for word in ("Kite", "Drone", "a bird"))
         assert "What hangs" not in request
@@ -112,10 +112,11 @@ def test_braces_in_an_answer_are_text():
     row = {**ROW, "image_answer": "{prediction}"}
     request = judge_request("{image_answer}/{text_answer}/{prediction}", row, "{text_answer}")
     assert request == "{prediction}/Drone/{text_answer}"
-    assert judge_request('Reply {"a": 1}.', ROW, "x") == 'Reply {"a": 1}.\nKite\nDrone\nx'
+    head = 'Reply {"a": 1} {caption}. {image_answer}{text_answer}{prediction}  \n    '
+    assert judge_request(head, ROW, "x") == 'Reply {"a": 1} {caption}. KiteDronex  \n    '
 
 
-@pytest.mark.parametrize("head", ["{image_only} {prediction}", "{caption}", "{0}"])
-def test_a_judges_instruction_with_slots_unknown_to_us_is_refused(head):
+@pytest.mark.parametrize("head", ["{image_answer} {prediction}", "{caption}", "Which?"])
+def test_a_judges_instruction_without_all_three_slots_is_refused(head):
     with pytest.raises(ValueError, match="no slot for"):
         judge_request(head, ROW, "x")

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from postprocess.record.clash import clash_record
 from postprocess.runs import prediction_files
-from postprocess.runs.prediction_files import Fault, Row, UnreadableFile, parse_row, read_source
+from postprocess.runs.prediction_files import UnreadableFile, read_source
+from postprocess.runs.prediction_rows import Fault, Row, parse_row
 
 OPEN = {
     "image_id": 7,

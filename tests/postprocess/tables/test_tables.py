@@ -429,15 +429,13 @@ STORED = {
 @pytest.fixture(scope="module")
 def released(shared, tmp_path_factory):
     """The twelve released files as run folders, through the command."""
-    from postprocess.runs import rescore
+    from pragclash.cli import main
 
     folder = shared / "golden" / "clash" / "predictions"
     out = tmp_path_factory.mktemp("released")
-    parser = argparse.ArgumentParser()
-    rescore.add_arguments(parser)
     files = sorted(str(path) for path in folder.rglob("*.json.gz"))
     assert len(files) == 12
-    assert rescore.run(parser.parse_args([*files, "--out", str(out), "--draws", "10"])) == 0
+    assert main.run(["score", *files, "--out", str(out), "--draws", "10"]) == 0
     return out, folder
 
 

@@ -1,25 +1,23 @@
-from tests import KNOWN_ANSWERS
-import argparse
+"""Files of predictions, scored anew: every flag, every rate, no document twice."""
+
 import copy
 import gzip
 import json
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from postprocess.measure.clash import METRICS, answers_of, metrics_for
 from postprocess.response.line import attach_response
-from postprocess.runs import rescore
 from postprocess.runs.folder import read_runs
-from postprocess.runs.prediction_files import read_source
-from postprocess.runs.rescoring import overall, read_samples, score_source
+from postprocess.runs.prediction_files import read_samples, read_source
+from postprocess.runs.rescoring import TwinError, score
+from pragclash.cli import main
+from tests import KNOWN_ANSWERS
 from tests.postprocess.runs.test_prediction_files import MC, OPEN, lines, write
 
-CELLS = json.loads(
-    (KNOWN_ANSWERS / "clash_paper_cells.json").read_text()
-)
+CELLS = json.loads((KNOWN_ANSWERS / "clash_paper_cells.json").read_text())
 STORED = {
     "conflict": "matches_contradiction",
     "image": "matches_image_only",
@@ -49,9 +47,12 @@ def golden(shared, name):
 
 
 def command(*arguments):
-    parser = argparse.ArgumentParser()
-    rescore.add_arguments(parser)
-    return rescore.run(parser.parse_args([str(x) for x in arguments]))
+    return main.run(["score", *map(str, arguments)])
+
+
+def score_source(source, **options):
+    (scored,) = score([source], **options)
+    return scored
 
 
 def rows_of(path):
@@ -63,8 +64,8 @@ def test_every_stored_flag_of_the_release_is_reproduced(shared, name):
     path = golden(shared, name)
     scored = score_source(read_source(path), draws=2)
     assert len(scored.records) == 1281
-    assert scored.faults == []
-    assert scored.check.differences == []
+    assert scored.files[0].faults == []
+    assert scored.files[0].check.differences == []
     raw = rows_of(path)
     # Counted without the checker: a checker that compares nothing finds no difference either.
     compared = 0
@@ -87,9 +88,9 @@ def test_every_stored_flag_of_the_judges_is_reproduced(shared):
         ("open_ended/llm_as_judge/mplug_owl1", 2 * 5124 + 4 * 814),
     ]:
         scored = score_source(read_source(golden(shared, name)), draws=2)
-        assert scored.check.differences == []
-        assert scored.check.compared == FILES[name] + expected
-        assert scored.check.not_stored == 5124 - FILES[name]
+        assert scored.files[0].check.differences == []
+        assert scored.files[0].check.compared == FILES[name] + expected
+        assert scored.files[0].check.not_stored == 5124 - FILES[name]
         (task,) = scored.tasks.values()
         for judge, judged in task.judges.items():
             stored = [
@@ -131,8 +132,8 @@ def test_the_papers_cells_are_met(shared, cell):
     scored = score_source(read_source(golden(shared, name)), samples=samples, paper_compat=True)
     (task,) = scored.tasks.values()
     if figure == "overall":
-        original = score_source(read_source(golden(shared, f"{name}_wo_contr")))
-        found = overall([r for _, r in scored.records], [r for _, r in original.records])
+        both = [read_source(golden(shared, x)) for x in (name, f"{name}_wo_contr")]
+        found = score(both)[0].overall["clash_open"]
         values = [found.rate.value, found.paper.mean]
     elif figure.startswith("category "):
         values = [task.categories[figure.removeprefix("category ")].value]
@@ -152,18 +153,21 @@ def test_categories_have_the_sizes_of_the_facts(shared):
         "environmental": 16, "other_attribute": 26,
     }  # fmt: skip
     ours = score_source(source, samples=samples, draws=2)
-    assert ours.unjoined == 0
+    assert ours.files[0].unjoined == 0
     (task,) = ours.tasks.values()
     sizes = sum(rate.n for rate in task.categories.values())
     assert sizes == 1281 + 18
 
 
 def test_the_command_checks_all_twelve_files(shared, capsys):
-    assert command("--check", *(golden(shared, name) for name in FILES), "--draws", 10) == 0
-    out = capsys.readouterr().out
-    assert out.count("1281 of 1281 rows scored") == 12
-    assert out.count("all equal") == 12
-    assert "1401 not stored" in out
+    assert command("--check", shared / "golden" / "clash", "--draws", 10) == 0
+    files, figures = capsys.readouterr().out.split("\n\n")
+    rows = [line.split()[-5:] for line in files.splitlines()[1:]]
+    assert len(rows) == 12
+    assert {(row[0], row[1], row[3]) for row in rows} == {("1281", "0", "0")}
+    assert sorted(row[4] for row in rows) == ["0"] * 11 + ["1401"]
+    assert len([line for line in figures.splitlines() if " clash_" in line and "%" not in line])
+    assert "llava-v1.5-7b clash_open: overall 46.41 (n 2562)" in figures
 
 
 @pytest.fixture
@@ -179,6 +183,11 @@ def release(tmp_path):
     return write(tmp_path / "model_predictions.json", rows)
 
 
+def counts_of(capsys):
+    """Rows, malformed, compared, different and not stored of the only file."""
+    return capsys.readouterr().out.splitlines()[1].split()[-5:]
+
+
 def altered(path, change):
     rows = json.loads(path.read_text())
     change(rows)
@@ -188,7 +197,7 @@ def altered(path, change):
 
 def test_an_equal_file_passes_the_check(release, capsys):
     assert command("--check", release) == 0
-    assert "28 flags compared, all equal; 0 not stored" in capsys.readouterr().out
+    assert counts_of(capsys) == ["7", "0", "28", "0", "0"]
 
 
 @pytest.mark.parametrize("row", range(7))
@@ -215,7 +224,7 @@ def test_the_first_of_several_differences_is_told(release, capsys):
 def test_a_difference_without_check_is_shown_and_no_failure(release, capsys):
     altered(release, lambda rows: rows[0]["evaluation"].update(matches_none=True))
     assert command(release) == 0
-    assert "1 differ" in capsys.readouterr().out
+    assert counts_of(capsys) == ["7", "0", "28", "1", "0"]
 
 
 def test_an_altered_judge_flag_is_found(release, capsys):
@@ -237,7 +246,7 @@ def test_absent_flags_are_counted_as_not_stored(release, capsys):
         rows[1].pop("evaluation")
 
     assert command("--check", altered(release, drop)) == 0
-    assert "23 flags compared, all equal; 5 not stored" in capsys.readouterr().out
+    assert counts_of(capsys) == ["7", "0", "23", "0", "5"]
 
 
 def test_malformed_rows_are_named_counted_and_fail(tmp_path, capsys):
@@ -247,7 +256,7 @@ def test_malformed_rows_are_named_counted_and_fail(tmp_path, capsys):
         printed = capsys.readouterr()
         assert "row 2: is not JSON" in printed.out
         assert "row 3: has no prediction" in printed.out
-        assert "1 of 3 rows scored" in printed.out
+        assert printed.out.splitlines()[1].split()[-5:-3] == ["3", "2"]
         assert "2 malformed rows left out" in printed.err
 
 
@@ -256,8 +265,7 @@ def test_a_file_that_cannot_be_read_is_status_2(tmp_path, capsys):
     assert "none.json: No such file" in capsys.readouterr().err
     assert command(write(tmp_path / "x", b"what"), "--check") == 2
     assert "this reads the CLASH release's lists" in capsys.readouterr().err
-    assert command(write(tmp_path / "y", lines(OPEN)), "--draws", 0) == 2
-    assert "--draws" in capsys.readouterr().err
+    assert command(write(tmp_path / "y", lines(OPEN)), tmp_path / "none") == 2
 
 
 def test_nothing_in_a_file_reaches_the_terminal_raw(release, capsys):
@@ -281,14 +289,14 @@ def test_nothing_in_a_file_reaches_the_terminal_raw(release, capsys):
 def test_json_holds_everything(release, capsys):
     assert command("--json", "--check", release) == 0
     found = json.loads(capsys.readouterr().out)
-    (file,) = found["files"]
-    figures = file["tasks"]["clash_open"]["figures"]
+    (file,), (model,) = found["files"], found["models"]
+    figures = model["tasks"]["clash_open"]["figures"]
     assert figures["image"]["rate"] == {"held": 3, "n": 7, "value": 3 / 7}
     assert figures["image"]["interval"]["method"] == "wilson"
     assert figures["image"]["paper"]["draws"] == 1000
-    assert file["tasks"]["clash_open"]["outcomes"]["both"]["held"] == 1
+    assert model["tasks"]["clash_open"]["outcomes"]["both"]["held"] == 1
     assert file["check"] == {
-        "compared": 28, "different": 0, "first_difference": None, "not_stored": 0,
+        "compared": 28, "differences": 0, "first_difference": None, "not_stored": 0,
         "unverifiable": 0, "unknown": {},
     }  # fmt: skip
 
@@ -337,7 +345,7 @@ def test_a_written_run_is_read_back_whole(release, tmp_path):
         **{f"{name},none": METRICS[name](answers) for name in metrics_for("clash_open")},
     }
     assert results["rescored"]["source"] == "model_predictions.json"
-    assert results["rescored"]["sha256"] == scored.source.sha256
+    assert results["rescored"]["sha256"] == scored.files[0].source.sha256
 
 
 def test_a_written_run_passes_its_own_check(release, tmp_path, capsys):
@@ -347,7 +355,8 @@ def test_a_written_run_passes_its_own_check(release, tmp_path, capsys):
     assert len(logs) == 2
     capsys.readouterr()
     assert command("--check", *logs) == 0
-    assert "0 not stored" in capsys.readouterr().out
+    files = capsys.readouterr().out.splitlines()[1:3]
+    assert [line.split()[-2:] for line in files] == [["0", "0"]] * 2
 
 
 def test_the_same_file_gives_the_same_run(release, tmp_path):
@@ -378,19 +387,75 @@ def test_nothing_is_written_where_the_check_fails(release, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_two_files_of_one_model_and_task_are_not_mixed(release, tmp_path, capsys):
+def test_a_document_of_a_model_counts_once(release, tmp_path, capsys):
+    """A model's main file and its judges' file hold the same predictions."""
+    rows = json.loads(release.read_text())
+    rows[0] |= {"evaluation_gpt_prediction": "IMAGE"}
+    (tmp_path / "judged").mkdir()
+    judged = write(tmp_path / "judged" / release.name, rows)
+    original = write(tmp_path / "model_wo_contr_predictions.json", release.read_bytes())
+    assert command(release, judged, original, "--json", "--out", tmp_path / "run") == 0
+    (model,) = json.loads(capsys.readouterr().out)["models"]
+    assert model["twins"] == 7
+    assert model["tasks"]["clash_open"]["n"] == 7
+    assert model["overall"]["clash_open"]["rate"] == {"held": 1 + 3, "n": 14, "value": 4 / 14}
+    assert model["tasks"]["clash_open"]["judges"]["gpt"]["n"] == 1
+    (run,) = read_runs([tmp_path / "run"]).runs
+    assert len(run.records("clash_open")) == 7
+
+
+def test_two_predictions_of_one_document_are_refused_with_both_files(release, tmp_path, capsys):
     (tmp_path / "b").mkdir()
-    twin = write(tmp_path / "b" / release.name, lines(OPEN))
+    twin = write(tmp_path / "b" / release.name, [{**OPEN, "image_id": 1, "prediction": "kite"}])
     assert command(release, twin, "--out", tmp_path / "run") == 2
-    assert "both hold clash_open of model" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert f"{release} and {twin} both hold clash_open of model" in error
+    assert "sample" in error
     assert not (tmp_path / "run").exists()
 
 
-def test_both_captions_of_a_model_give_its_overall_rate(release, tmp_path, capsys):
-    original = write(tmp_path / "model_wo_contr_predictions.json", release.read_bytes())
-    assert command(release, original, "--json") == 0
-    found = json.loads(capsys.readouterr().out)["overall"]["model clash_open"]
-    assert found["rate"] == {"held": 1 + 3, "n": 14, "value": 4 / 14}
+def test_a_folder_tells_different_runs_of_one_model_apart(release, tmp_path, capsys):
+    for name, rows in [("a", [OPEN]), ("b", [{**OPEN, "prediction": "balloon"}])]:
+        (tmp_path / "all" / name).mkdir(parents=True)
+        write(tmp_path / "all" / name / release.name, rows)
+    assert command(tmp_path / "all", "--json") == 0
+    models = json.loads(capsys.readouterr().out)["models"]
+    assert [model["model"] for model in models] == ["model (a)", "model (b)"]
+    sources = [read_source(tmp_path / "all" / name / release.name) for name in "ab"]
+    with pytest.raises(TwinError, match="score them one by one"):
+        score(sources)
+
+
+def test_a_folder_without_predictions_is_one_line(tmp_path, capsys):
+    assert command(tmp_path) == 2
+    assert "holds neither *_predictions.json" in capsys.readouterr().err
+
+
+def test_a_run_folder_is_scored_too(release, tmp_path, capsys):
+    assert command(release, "--out", tmp_path / "run") == 0
+    capsys.readouterr()
+    assert command("--check", tmp_path / "run") == 0
+    assert counts_of(capsys)[2:4] == [str(7 * 10), "0"]
+
+
+def test_the_paper_style_prints_mean_and_deviation(release, capsys):
+    assert command(release, "--paper-style", "--draws", 20) == 0
+    assert " ± " in capsys.readouterr().out
+
+
+def test_the_papers_pair_of_judges_is_combined_unless_others_are_asked_for(release, capsys):
+    def judge(rows):
+        for row in rows:
+            for name in ("gemini-2.5-pro", "gpt-5", "third"):
+                row[f"evaluation_{name}_prediction"] = "TEXT"
+
+    altered(release, judge)
+    for options, names in [
+        ((), "gemini-2.5-pro, gpt-5"),
+        (("--judges", "third,gpt-5"), "third, gpt-5"),
+    ]:
+        assert command(release, *options) == 0
+        assert f"at least one of {names}: image 0" in capsys.readouterr().out
 
 
 def sample_log(tmp_path, edit=None):
@@ -473,7 +538,7 @@ def pragmatch_log(tmp_path, **change):
 
 def test_a_pragmatch_log_is_scored_again(tmp_path, capsys):
     assert command("--check", pragmatch_log(tmp_path)) == 0
-    assert "pragmatch_pm: 1 rows" in capsys.readouterr().out
+    assert " pragmatch_pm  1 " in capsys.readouterr().out
     assert command("--check", pragmatch_log(tmp_path, s=0.5)) == 1
     assert command("--check", pragmatch_log(tmp_path, verdict=0)) == 1
 
@@ -494,10 +559,9 @@ def test_plain_rows_are_scored(tmp_path, capsys):
          "flags": {"none": True}},
     ]  # fmt: skip
     assert command("--check", write(tmp_path / "mine.jsonl", lines(*rows))) == 0
-    out = capsys.readouterr().out
-    assert "3 of 3 rows scored" in out
-    assert "clash_mc: 1 rows" in out
-    assert "clash_open: 2 rows" in out
+    figures = capsys.readouterr().out.split("\n\n")[1]
+    found = [line.split()[1:3] for line in figures.splitlines() if line.startswith("mine ")]
+    assert found[:2] == [["clash_mc", "1"], ["clash_open", "2"]]
 
 
 def test_samples_add_categories(release, tmp_path, capsys):

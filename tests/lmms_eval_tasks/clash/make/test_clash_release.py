@@ -1,33 +1,47 @@
 """From a copy of the release and of COCO to a dataset folder, with nothing lost in silence."""
 
-import argparse
 import gzip
 import json
 import shutil
 from collections import Counter
 
 import pytest
+from PIL import Image
 
 from lmms_eval_tasks.clash import task
 from lmms_eval_tasks.clash.data import official_prompts, prompt_hash
-from lmms_eval_tasks.clash.make import build_release, release
-from lmms_eval_tasks.clash.make.build_release import build
+from lmms_eval_tasks.clash.make import release
 from lmms_eval_tasks.clash.make.release import (
-    ReleaseError,
+    build,
     content_digest,
     paper_view,
-    read_prompts,
     read_samples,
+)
+from lmms_eval_tasks.clash.make.release_prompts import (
+    PROMPTS_FILE,
+    REQUEST_FILE,
+    read_prompts,
+    request_template,
     string_constants,
 )
+from lmms_eval_tasks.clash.prompts import judge_request
 from lmms_eval_tasks.folder import check_folder, load_folder
+from pragclash.cli import main
 from tests.lmms_eval_tasks.clash.test_clash_task import Placeholder
-from tests.lmms_eval_tasks.clash_fixtures import coco_copy, picture, release_copy, release_sample
+from tests.lmms_eval_tasks.clash_fixtures import (
+    EVALUATION_SOURCE,
+    coco_copy,
+    picture,
+    release_copy,
+    release_sample,
+)
 
 OFFICIAL = {
     "multiple_choice": "Pick one: 'A' to 'D'. No words – just the letter.",
     "open_ended": 'Look closely – say what is "there".\nUse "few" words;\ndon\'t guess.',
-    "judge": "Which of IMAGE, TEXT, CONFLICT, NONE is it?\nOne word.",
+    "judge": "Which of IMAGE, TEXT, CONFLICT, NONE is it?\nOne word.\n"
+    "    Now sort this one. {As it stands.}\n    By the picture: {image_answer} \n"
+    "    By the sentence: {text_answer} \n    It said: {prediction}  \n    ",
 }
 
 
@@ -60,9 +74,7 @@ def copies(tmp_path):
 
 
 def command(*argv: object) -> int:
-    parser = argparse.ArgumentParser()
-    build_release.add_arguments(parser)
-    return build_release.run(parser.parse_args([str(arg) for arg in argv]))
+    return main.run(["data", "clash", *map(str, argv)])
 
 
 def test_a_release_becomes_a_folder_that_tasks_run_on(copies, tmp_path, monkeypatch, capsys):
@@ -72,7 +84,7 @@ def test_a_release_becomes_a_folder_that_tasks_run_on(copies, tmp_path, monkeypa
     assert command("--release", source, "--coco", coco) == 0
     out = capsys.readouterr().out
     assert "4 samples on 3 pictures, kind custom, prompts official" in out
-    assert "1 pictures cannot be used; 1 samples are left out" in out
+    assert "1 pictures cannot be used (1 missing); 1 samples are left out" in out
     assert "000000000012.jpg is missing" in out
     assert check_folder(home / "clash") == []
 
@@ -187,9 +199,9 @@ def test_fine_tuning_files_load_and_name_pictures_of_the_test_set(copies, tmp_pa
         (lambda copy: (copy / release.SPLITS["test"]).write_text("{}"), "no list of samples"),
         (lambda copy: (copy / release.SPLITS["test"]).write_text("[" * 10**6), "is not JSON"),
         (lambda copy: (copy / release.SPLITS["test"]).write_text("[]"), "no sample can be used"),
-        (lambda copy: (copy / release.PROMPTS_FILE).write_text("def"), "not readable as Python"),
-        (lambda copy: (copy / release.PROMPTS_FILE).write_bytes(b"\xff\xfe"), "codec can't decode"),
-        (lambda copy: (copy / release.PROMPTS_FILE).write_text("A = 1"), "is not assigned"),
+        (lambda copy: (copy / PROMPTS_FILE).write_text("def"), "not readable as Python"),
+        (lambda copy: (copy / PROMPTS_FILE).write_bytes(b"\xff\xfe"), "codec can't decode"),
+        (lambda copy: (copy / PROMPTS_FILE).write_text("A = 1"), "is not assigned"),
     ],
 )
 def test_a_damaged_release_is_one_clear_line(copies, tmp_path, capsys, damage, words):
@@ -202,12 +214,83 @@ def test_a_damaged_release_is_one_clear_line(copies, tmp_path, capsys, damage, w
     assert not (tmp_path / "out").exists()
 
 
-def test_a_judge_prompt_with_unknown_slots_is_refused(copies, tmp_path):
-    source, coco = copies
-    path = source / release.PROMPTS_FILE
-    path.write_text(path.read_text() + '\nJUDGE_PROMPT += " {caption}"\n')
-    with pytest.raises(ReleaseError, match=r"JUDGE_PROMPT: .* no slot for"):
-        build(source, coco, tmp_path / "out")
+def test_the_judges_request_is_the_releases_byte_for_byte(copies, tmp_path):
+    folder = build(*copies, tmp_path / "out")["out"]
+    head = official_prompts(json.loads((tmp_path / folder / "manifest.json").read_text()))["judge"]
+    row = {"image_answer": "Grey {x}", "text_answer": "White"}
+    space = {"JUDGE_PROMPT": "Which of IMAGE, TEXT, CONFLICT, NONE is it?\nOne word."}
+    source = EVALUATION_SOURCE[EVALUATION_SOURCE.index("def ") : EVALUATION_SOURCE.index("\n\nos.")]
+    exec(source, space)
+    said = "It is {text_answer}.\nOr not. "
+    expected = space["generate_llm_as_judge_prompt"](said, "Grey {x}", "White")
+    assert expected.endswith("Or not.   \n    ")
+    assert judge_request(head.text, row, said) == expected
+
+
+BODY = "def generate_llm_as_judge_prompt(prediction, image_only, text_only):\n"
+ALL = "{image_only} {text_only} {prediction}"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"from .prompts import JUDGE_PROMPT as J\n{BODY}    return f'{{J}} {ALL}'",
+        f"from a.prompts import *\n{BODY}    return f'{{JUDGE_PROMPT}} {ALL}'",
+        f"J = 'Sort.'\n{BODY}    x = J\n    x += f' {ALL}'\n    return x",
+        f"{BODY}    'doc'\n    from prompts import JUDGE_PROMPT\n"
+        "    return JUDGE_PROMPT + ' ' + image_only + ' ' + text_only + ' ' + prediction",
+    ],
+)
+def test_layouts_that_are_understood(source):
+    expected = "Sort. {image_answer} {text_answer} {prediction}"
+    assert request_template(source, {"JUDGE_PROMPT": "Sort."}) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("", "0 functions"),
+        (f"{BODY}    return f'{{image_only}} {{prediction}}'", "does not use text_only"),
+        (f"{BODY}    return f'{ALL}'.strip()", "Call is not a plain text"),
+        (f"{BODY}    return f'{ALL} {{OTHER}}'", "the name OTHER"),
+        (f"{BODY}    return f'{ALL} {{{{prediction}}}}'", "hold a slot of ours"),
+        (f"{BODY}    if image_only: pass\n    return f'{ALL}'", "does more than assign"),
+        (f"{BODY}    print(f'{ALL}')", "does not end by returning"),
+        ("def generate_llm_as_judge_prompt(a, b):\n    return a + b", "does not take just"),
+        (f"@twice\n{BODY}    return f'{ALL}'", "does not take just"),
+        (f"{BODY}    prediction = prediction.lower()\n    return f'{ALL}'", "Call"),
+        ("def", "not readable as Python"),
+    ],
+)
+def test_a_request_that_is_not_understood_is_refused_in_one_line(
+    copies, tmp_path, capsys, source, words
+):
+    (copies[0] / REQUEST_FILE).write_text(source)
+    argv = ("--release", copies[0], "--coco", copies[1], "--out", tmp_path / "out")
+    assert command(*argv) == 1
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.startswith(f"pragclash data clash: {REQUEST_FILE}: ")
+    assert "--own-prompts" in error
+    assert len(error.splitlines()) == 1
+
+
+def test_pictures_are_found_wherever_they_lie_and_the_rest_is_counted(tmp_path, capsys):
+    many = [release_sample(number, number) for number in range(1, 301)]
+    source = release_copy(tmp_path / "release", many)
+    coco = coco_copy(tmp_path / "coco", [250])
+    coco_copy(coco / "train2017", [299, 300])
+    (coco / "000000000010.jpg").write_bytes(picture(1, "JPEG"))
+    flat = Image.new("RGB", (640, 480), (200, 200, 200))
+    flat.save(coco / "000000000011.jpg")
+    argv = ("--release", source, "--coco", coco, "--out", tmp_path / "out")
+    assert command(*argv) == 0
+    out = capsys.readouterr().out
+    assert "3 samples on 3 pictures, kind custom" in out
+    assert "297 pictures cannot be used (295 missing, 2 placeholders)" in out
+    left_out = json.loads((tmp_path / "out" / "manifest.json").read_text())["left_out"]["pictures"]
+    assert left_out["000000000010.jpg"] == "is a placeholder (8 x 6 pixels)"
+    assert left_out["000000000011.jpg"] == "is a placeholder (a single colour)"
 
 
 def test_no_picture_at_all_is_an_error(copies, tmp_path, capsys):

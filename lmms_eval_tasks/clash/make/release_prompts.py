@@ -1,0 +1,295 @@
+"""Reads the prompts of a user's own copy of the CLASH release out of its source text.
+
+Nothing of the release is shipped with this project and nothing of it is ever run: constants, and
+the words of the judge's request, are taken as values out of the parsed source. What takes more
+than plain texts to put together is refused, because a guessed prompt makes figures that nobody can
+compare.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from lmms_eval_tasks.clash.data import OfficialPrompt, prompt_hash
+from lmms_eval_tasks.clash.prompts import SLOTS
+from lmms_eval_tasks.files import UnreadableError, read_bytes
+from lmms_eval_tasks.folder import check_text
+
+PROMPTS_FILE = "src/models/prompts.py"
+CONSTANTS = {
+    "multiple_choice": "MULTIPLE_CHOICE_INSTRUCTION",
+    "open_ended": "OPEN_ENDED_INSTRUCTION",
+    "judge": "JUDGE_PROMPT",
+}
+"""Prompt name to the constant in `PROMPTS_FILE` that holds it."""
+
+REQUEST_FILE = "src/evaluation.py"
+REQUEST_FUNCTION = "generate_llm_as_judge_prompt"
+REQUEST_FIELDS = {
+    "image_only": "image_answer",
+    "text_only": "text_answer",
+    "prediction": "prediction",
+}
+"""Parameter of the function that puts the judge's request together, to the slot it fills."""
+
+MAX_SOURCE_BYTES = 1_000_000
+
+Known: TypeAlias = dict[str, str | ValueError]
+"""Names of a piece of source to their text, or to why they have none."""
+
+
+def has_prompts(release: Path) -> bool:
+    """Whether the copy holds the source file with the official prompts."""
+    return (release / PROMPTS_FILE).is_file()
+
+
+def read_prompts(release: Path) -> dict[str, OfficialPrompt]:
+    """The official prompts with their hashes, out of the release's source files.
+
+    The judge's prompt is the whole request as the release sends it, with slots for its three
+    fields, so that its hash covers every byte around them.
+
+    Raises:
+        ValueError: A file is missing, a constant is not there or no plain text, or the judge's
+            request is put together in a way that is not understood; the message names the file.
+    """
+    try:
+        known = module_texts(_source(release, PROMPTS_FILE))
+        texts = {name: _known(constant, known) for name, constant in CONSTANTS.items()}
+    except ValueError as error:
+        raise ValueError(f"{PROMPTS_FILE}: {error}") from error
+    try:
+        texts["judge"] = request_template(_source(release, REQUEST_FILE), known)
+    except ValueError as error:
+        raise ValueError(
+            f"{REQUEST_FILE}: {error}; without the judge's request of the release no figure of a "
+            "judge compares with the paper's: mend the copy, or leave its prompts out with "
+            "--own-prompts"
+        ) from error
+    prompts = {}
+    for name, text in texts.items():
+        faults = check_text(CONSTANTS[name], text)
+        if faults:
+            raise ValueError(f"{PROMPTS_FILE}: {faults[0]}")
+        prompts[name] = OfficialPrompt(text, prompt_hash(text))
+    return prompts
+
+
+def request_template(source: str, prompts: Known) -> str:
+    r"""The judge's request as a text with the slots of `prompts.SLOTS`, out of a function's source.
+
+    Understood is a function of the three fields that returns an f-string or a sum of texts, made
+    of constants of this module or of one called `prompts`, and of names set above the return.
+
+    Args:
+        source: The source of the module with the function.
+        prompts: What `module_texts` found in the prompts' module.
+
+    Raises:
+        ValueError: The function is not there, or takes more than the above.
+
+    >>> request_template(
+    ...     "def generate_llm_as_judge_prompt(prediction, image_only, text_only):\n"
+    ...     "    return f'Sort. P: {image_only} C: {text_only} R: {prediction} !'", {})
+    'Sort. P: {image_answer} C: {text_answer} R: {prediction} !'
+    """
+    tree = _parsed(source)
+    known = _assigned(tree.body, {}, prompts)
+    found = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and node.name == REQUEST_FUNCTION
+    ]
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} functions {REQUEST_FUNCTION} stand at the top level")
+    function = found[0]
+    given = {one.arg for one in (*function.args.posonlyargs, *function.args.args)}
+    if given != set(REQUEST_FIELDS) or function.decorator_list:
+        raise ValueError(
+            f"line {function.lineno}: {REQUEST_FUNCTION} does not take just "
+            f"{', '.join(REQUEST_FIELDS)}"
+        )
+    *before, last = function.body
+    plain = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.ImportFrom)
+    for statement in before:
+        docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        if not docstring and not isinstance(statement, plain):
+            raise ValueError(f"line {statement.lineno}: {REQUEST_FUNCTION} does more than assign")
+    if not isinstance(last, ast.Return) or last.value is None:
+        raise ValueError(f"line {last.lineno}: {REQUEST_FUNCTION} does not end by returning a text")
+
+    value = last.value
+
+    def returned(fields: Mapping[str, str]) -> str:
+        return _text(value, _assigned(before, {**known, **fields}, prompts))
+
+    slots = {name: f"{{{slot}}}" for name, slot in REQUEST_FIELDS.items()}
+    template = returned(slots)
+    words = returned(dict.fromkeys(slots, ""))
+    if any(slot in words for slot in slots.values()):
+        raise ValueError(f"its constant words hold a slot of ours, such as {{{SLOTS[0]}}}")
+    missing = [name for name, slot in slots.items() if slot not in template]
+    if missing:
+        raise ValueError(f"{REQUEST_FUNCTION} does not use {', '.join(missing)}")
+    return template
+
+
+def string_constants(source: str, names: tuple[str, ...]) -> dict[str, str]:
+    r"""The values of string constants that a module's source assigns, without running it.
+
+    Understood are string literals (also adjacent ones, in brackets, triple-quoted), their sums,
+    names of string constants assigned above, f-strings of those, and `+=`. The last assignment
+    counts, as when the module is run.
+
+    Args:
+        source: Python source text.
+        names: The constants to read.
+
+    Raises:
+        ValueError: The text is no Python, a constant is not assigned at the module's top level, or
+            its value takes more than the above.
+
+    >>> string_constants('A = "x\\n"\nB = (A + "y"\n     " – z")', ("B",))
+    {'B': 'x\ny – z'}
+    """
+    known = module_texts(source)
+    return {name: _known(name, known) for name in names}
+
+
+def module_texts(source: str) -> Known:
+    """Every name of a module with its text, or with why it has none.
+
+    Raises:
+        ValueError: The source is no Python.
+    """
+    tree = _parsed(source)
+    known = _assigned(tree.body, {}, {})
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Global):
+            known |= {name: _not_plain(name, node.lineno) for name in node.names}
+    return known
+
+
+def _known(name: str, known: Known) -> str:
+    value = known.get(name, ValueError(f"{name} is not assigned at the top level"))
+    if isinstance(value, ValueError):
+        raise value
+    return value
+
+
+def _parsed(source: str) -> ast.Module:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)
+            return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ValueError(f"is not readable as Python ({str(error)[:120]})") from error
+
+
+def _assigned(statements: Sequence[ast.stmt], before: Known, prompts: Known) -> Known:
+    """The names after the statements; those imported from a module `prompts` have its texts."""
+    known = dict(before)
+    for statement in statements:
+        plain = list(_assignments(statement))
+        for name, line in _bound([value for _, value in plain] or [statement]):
+            known[name] = _not_plain(name, line)
+        if isinstance(statement, ast.ImportFrom):
+            known |= _imported(statement, prompts)
+        for name, value in plain:
+            try:
+                known[name] = _text(value, known)
+            except ValueError as error:
+                known[name] = error
+    return known
+
+
+def _imported(statement: ast.ImportFrom, prompts: Known) -> Known:
+    if (statement.module or "").rpartition(".")[2] != "prompts":
+        return {}
+    names = {one.name: one.asname or one.name for one in statement.names}
+    if "*" in names:
+        return {name: text for name, text in prompts.items() if not name.startswith("_")}
+    return {own: prompts[name] for name, own in names.items() if name in prompts}
+
+
+def _assignments(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
+    """Names that a plain assignment sets, with the value; nothing for other statements."""
+    if isinstance(statement, ast.Assign):
+        if all(isinstance(target, ast.Name) for target in statement.targets):
+            for target in statement.targets:
+                if isinstance(target, ast.Name):
+                    yield target.id, statement.value
+    elif isinstance(statement, ast.AnnAssign):
+        if isinstance(statement.target, ast.Name) and statement.value is not None:
+            yield statement.target.id, statement.value
+    elif isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Add):
+        target = statement.target
+        if isinstance(target, ast.Name):
+            before = ast.copy_location(ast.Name(target.id, ast.Load()), target)
+            total = ast.BinOp(before, ast.Add(), statement.value)
+            yield target.id, ast.copy_location(total, statement)
+
+
+def _bound(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, int]]:
+    """Names that code sets in any other way, outside functions and classes."""
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name, node.lineno
+            continue
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            yield node.id, node.lineno
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from ((x.asname or x.name.partition(".")[0], node.lineno) for x in node.names)
+        if isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
+            yield node.name, node.lineno
+        pending += ast.iter_child_nodes(node)
+
+
+def _not_plain(name: str, line: int) -> ValueError:
+    return ValueError(f"line {line}: {name} is set by more than a plain assignment")
+
+
+def _text(node: ast.expr, known: Known) -> str:
+    """The string that an expression stands for."""
+    parts: list[str] = []
+    length = 0
+    pending: list[ast.expr] = [node]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            parts.append(node.value)
+            length += len(node.value)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            pending += [node.right, node.left]
+        elif isinstance(node, ast.JoinedStr):
+            pending += reversed(node.values)
+        elif (
+            isinstance(node, ast.FormattedValue) and node.conversion == -1 and not node.format_spec
+        ):
+            pending.append(node.value)
+        elif isinstance(node, ast.Name) and node.id in known:
+            value = known[node.id]
+            if isinstance(value, ValueError):
+                raise value
+            parts.append(value)
+            length += len(value)
+        else:
+            kind = type(node).__name__
+            what = f"the name {node.id}" if isinstance(node, ast.Name) else kind
+            raise ValueError(f"line {node.lineno}: a prompt made with {what} is not a plain text")
+        if length > MAX_SOURCE_BYTES:
+            raise ValueError(f"line {node.lineno}: the value is too long")
+    return "".join(parts)
+
+
+def _source(release: Path, name: str) -> str:
+    try:
+        return read_bytes(release / name, MAX_SOURCE_BYTES).decode("utf-8-sig")
+    except UnreadableError as error:
+        raise ValueError(f"{error.reason} in {release}") from error
