@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 REDACTED = "REDACTED"
@@ -47,7 +49,7 @@ _SHAPES = (
 
 
 def redact(text: str) -> str:
-    """The text without secrets.
+    """The text without secrets, for whatever is no model's answer.
 
     >>> redact("401: Incorrect API key provided: sk-ab12****wxyz")
     '401: Incorrect API key provided: REDACTED'
@@ -56,13 +58,23 @@ def redact(text: str) -> str:
     >>> redact("The key is the word 'Great'; the caption is sarcastic.")
     "The key is the word 'Great'; the caption is sarcastic."
     """
+    text = _HEADER.sub(rf"\g<head>{REDACTED}", redact_answer(text))
+    return _ASSIGNED.sub(_unless_plain, text)
+
+
+def redact_answer(text: str) -> str:
+    """A model's words, a prompt or a caption without what can be nothing but a secret.
+
+    A name beside a value is left alone here: it may be an answer.
+
+    >>> redact_answer("key=Yes, says sk-abcdefgh1234")
+    'key=Yes, says REDACTED'
+    """
     for value in _values():
         text = text.replace(value, REDACTED)
     if "://" in text:
         text = _URL.sub(rf"\g<scheme>{REDACTED}@", text)
-    text = _HEADER.sub(rf"\g<head>{REDACTED}", text)
     text = _BEARER.sub(rf"\g<head>{REDACTED}", text)
-    text = _ASSIGNED.sub(_unless_plain, text)
     for shape in _SHAPES:
         text = shape.sub(REDACTED, text)
     return text
@@ -90,26 +102,55 @@ def is_secret_name(name: str) -> bool:
     return _NAME.search(name) is not None
 
 
-def without_secrets(value: Any) -> Any:
+def without_secrets(value: Any, clean: Callable[[str], str] = redact) -> Any:
     """A structure of JSON values without secrets; what stands below a secret's name is one.
+
+    Args:
+        value: Of any type; what is no JSON value is given back as it is.
+        clean: `redact`, or `redact_answer` where models' words stand.
 
     >>> without_secrets({"api_key": "x1", "n": 5, "error": ["Bearer abcdefgh12"]})
     {'api_key': 'REDACTED', 'n': 5, 'error': ['Bearer REDACTED']}
     """
     if isinstance(value, str):
-        return redact(value)
+        return clean(value)
     if isinstance(value, Mapping):
         return {
             key: REDACTED
             if isinstance(item, str) and item and isinstance(key, str) and is_secret_name(key)
-            else without_secrets(item)
+            else without_secrets(item, clean)
             for key, item in value.items()
         }
     if isinstance(value, list):
-        return [without_secrets(item) for item in value]
+        return [without_secrets(item, clean) for item in value]
     if isinstance(value, tuple):
-        return tuple(without_secrets(item) for item in value)
+        return tuple(without_secrets(item, clean) for item in value)
     return value
+
+
+@contextmanager
+def redacted_output() -> Iterator[None]:
+    """Take secrets out of whatever this process prints in here, to the screen or as an error."""
+    saved = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = _Stream(saved[0]), _Stream(saved[1])
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = saved
+
+
+class _Stream:
+    """A text stream that writes without secrets and is its original in everything else."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(redact(text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def _unless_plain(match: re.Match[str]) -> str:
