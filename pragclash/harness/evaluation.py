@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from postprocess.secrets import (
+    redact,
     redact_answer,
     redact_arguments,
     redacted_output,
@@ -192,6 +193,11 @@ def _checked(simple_evaluate: Callable[..., Any], outcome: Outcome) -> Callable[
             rows[:] = without_secrets(rows, redact_answer)
         for name in results.keys() - {"samples"}:
             results[name] = without_secrets(results[name])
+        # The tracker adds these to the results when it writes them, and names the folder by them.
+        general = getattr(kwargs.get("evaluation_tracker"), "general_config_tracker", None)
+        for name in ("system_instruction", "model_name", "model_name_sanitized"):
+            if isinstance(getattr(general, name, None), str):
+                setattr(general, name, redact(getattr(general, name)))
         if not wanted:
             results.pop("samples", None)
         return results
