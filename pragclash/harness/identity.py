@@ -82,13 +82,22 @@ def settings_of(
     >>> settings_of({"temperature": 0}, {"temperature": 0}, {"system_instruction": "Be brief"})[1]
     False
     """
-    settings: dict[str, Any] = {"generation": generation}
+    settings: dict[str, Any] = {"generation": _plain(generation)}
     settings |= {name: arguments[name] for name in _FLAGS if arguments.get(name)}
     tags = getattr(arguments.get("cli_args"), "reasoning_tags", DEFAULT_TAGS)
     if tags != DEFAULT_TAGS:
         settings["reasoning_tags"] = tags
-    own = len(settings) == 1 and generation == own_generation
+    own = len(settings) == 1 and settings["generation"] == _plain(own_generation)
     return json.dumps(settings, sort_keys=True, ensure_ascii=False, default=str), own
+
+
+def _plain(value: Any) -> Any:
+    """A setting as it is compared: 0.0 from a command line is the 0 of a YAML file."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def asked_of(task_dict: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Asked]:
