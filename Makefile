@@ -16,6 +16,7 @@ NAME ?= $(MODEL)
 LIMIT ?=
 PROFILE ?= t4
 ORG ?=
+JOBS ?= 2
 
 export HF_HUB_OFFLINE ?= 0
 export TOKENIZERS_PARALLELISM ?= false
@@ -155,11 +156,11 @@ submit: $(VENV)/.installed ## files for leaderboards from the runs of NAME (ORG=
 	$(BIN)/pragclash export --runs $(OUT)/$(NAME) --format eee --out $(OUT)/submission \
 	  $(if $(ORG),--organization "$(ORG)")
 
-test: $(VENV)/.installed ## the fast tests
-	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -m "not slow"
+test: $(VENV)/.installed ## the fast tests, in JOBS processes (2)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 
 test-all: $(VENV)/.installed ## every test, as CI runs them
-	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 lint: $(VENV)/.installed ## style and types
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 
-from lmms_eval_tasks.current import current_folder
-from lmms_eval_tasks.folder import Folder, FolderError
+from lmms_eval_tasks.dataset.current import current_folder
+from lmms_eval_tasks.dataset.folder import Folder, FolderError
 from postprocess import pictures
 
 if TYPE_CHECKING:

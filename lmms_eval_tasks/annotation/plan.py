@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lmms_eval_tasks.folder import Folder
+from lmms_eval_tasks.dataset.folder import Folder
 
 FAR_ENOUGH = 30
 """Items between two captions of one picture are at least this many where the data allows it."""

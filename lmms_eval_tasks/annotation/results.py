@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from lmms_eval_tasks.annotation.plan import Task, contents
 from lmms_eval_tasks.annotation.store import Store, Vote
-from lmms_eval_tasks.folder import Folder
+from lmms_eval_tasks.dataset.folder import Folder
 
 
 class Results(NamedTuple):

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from lmms_eval_tasks.folder import Format, brief, check_text
+from lmms_eval_tasks.dataset.checks import Format, brief, check_text
 from postprocess.measure.clash import CATEGORIES
 from postprocess.read.matching import normalise
 from postprocess.record import clash as clash_records

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lmms_eval_tasks.folder import Folder, Format, brief, check_text
+from lmms_eval_tasks.dataset.checks import Format, brief, check_text
+from lmms_eval_tasks.dataset.folder import Folder
 from postprocess.benchmarks.pragmatch_tasks import CUES, TaskSpec
 
 CONDITIONS = ("P", "L", "M")

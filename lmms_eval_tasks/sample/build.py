@@ -8,7 +8,8 @@ from pathlib import Path
 
 from platformdirs import user_cache_dir
 
-from lmms_eval_tasks.folder import Fault, FolderError, load_folder, write_folder
+from lmms_eval_tasks.dataset.checks import Fault
+from lmms_eval_tasks.dataset.folder import FolderError, load_folder, write_folder
 from lmms_eval_tasks.sample import photographs
 
 CACHE_ENVIRONMENT = "PRAGCLASH_CACHE"
@@ -28,7 +29,7 @@ def sample_folder(benchmark: str) -> Path:
         rows = photographs.sample_rows(benchmark)
         pictures = photographs.sample_images()
         content = {image_id: picture.read() for image_id, picture in pictures.items()}
-    except photographs.MissingPhotographs as error:
+    except (photographs.MissingPhotographs, ValueError) as error:
         raise FolderError(Path("sample"), [Fault("photographs", None, str(error))]) from error
     used = {row["image_id"] for row in rows}
     files = {f"images/{x}{pictures[x].suffix}": content[x] for x in sorted(used)}
@@ -48,7 +49,7 @@ def sample_folder(benchmark: str) -> Path:
             }
             for x in sorted(used)
         ]
-        encoders = list(photographs.ENCODERS[benchmark])
+        encoders = list(photographs.ENCODERS.get(benchmark, ()))
         manifest = {"kind": "sample", "sources": sources, "encoders": encoders}
         try:
             write_folder(out, benchmark, named, files, manifest)

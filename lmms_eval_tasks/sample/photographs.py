@@ -12,15 +12,16 @@ import functools
 import io
 import json
 from importlib import resources, util
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from postprocess.benchmarks import benchmarks
 
 LONGEST_SIDE = 640
 """Pixels; larger photographs are made smaller so that the demo stays light."""
 
-BENCHMARKS = ("pragmatch", "clash")
-
-ENCODERS = {"pragmatch": ("sentence-transformers/all-MiniLM-L6-v2",), "clash": ()}
+ENCODERS = {"pragmatch": ("sentence-transformers/all-MiniLM-L6-v2",)}
 """Encoders that had a part in choosing the captions, by benchmark: a model that uses one of them
 looks better or worse than it is, so manifests name them. PragMatch's captions were revised until a
 classifier over these embeddings could not tell P from M."""
@@ -105,13 +106,18 @@ def sample_rows(benchmark: str) -> list[dict[str, Any]]:
     Raises:
         ValueError: The benchmark has no sample.
     """
-    if benchmark not in BENCHMARKS:
-        raise ValueError(f"no sample for {benchmark!r}; there is one for {', '.join(BENCHMARKS)}")
+    with_sample = [x for x in benchmarks() if _file(f"{x}.jsonl").is_file()]
+    if benchmark not in with_sample:
+        raise ValueError(f"no sample for {benchmark!r}; there is one for {', '.join(with_sample)}")
     return [json.loads(line) for line in _data(f"{benchmark}.jsonl").splitlines()]
 
 
+def _file(name: str) -> Traversable:
+    return resources.files(__package__).joinpath(name)
+
+
 def _data(name: str) -> str:
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return _file(name).read_text(encoding="utf-8")
 
 
 @functools.cache

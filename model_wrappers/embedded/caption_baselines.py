@@ -22,8 +22,8 @@ from lmms_eval.api.model import lmms
 from loguru import logger
 from tqdm import tqdm
 
-from lmms_eval_tasks.current import current_folder
-from lmms_eval_tasks.folder import Folder
+from lmms_eval_tasks.dataset.current import current_folder
+from lmms_eval_tasks.dataset.folder import Folder
 from lmms_eval_tasks.pragmatch.make.caption_only import CaptionOnly, Features, format_features
 from model_wrappers.embedded import encoders
 from model_wrappers.embedded.weights import MINILM_NAME

@@ -15,7 +15,7 @@ from lmms_eval.api.instance import Instance
 from lmms_eval.api.model import lmms
 from loguru import logger
 
-from lmms_eval_tasks.current import current_folder
+from lmms_eval_tasks.dataset.current import current_folder
 from model_wrappers.embedded.caption_baselines import document
 from postprocess.response.line import LEFT_OUT, attach_response
 

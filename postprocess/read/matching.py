@@ -235,8 +235,8 @@ def choice_outcome(
     answer, nor is what explains it where a letter stands before ("B because (A) is wrong") or a
     letter that is called wrong; where no letter stands in brackets, a bare letter that the answer
     consists of, begins with (`B)`, `**D**`, `I choose D.`, `D` on a line of its own) or names
-    (`the answer is B`); else the text of exactly one option as whole words, unless it is denied (`not red`). The
-    article "a" is no letter.
+    (`the answer is B`); else the text of exactly one option as whole words, unless it is denied
+    (`not red`). The article "a" is no letter.
 
     Args:
         prediction: The model's words, without a response line; see `prediction_text` for the rest.

@@ -1,60 +1,102 @@
 """Reading a verdict, Yes (sarcastic) or No, out of a model's answer.
 
-Two readings. A *zero-shot* answer gives its verdict at once, or in a sentence that plainly decides;
-where it says both, and does not label one as the answer, it has none. A *chain of thought* argues
-first: its last stated verdict counts, and what it says on the way does not. The reader must never
-take for a verdict what the sentence does not use as one ("notice", "no dog", "Yes or No", a quoted
-caption, "if it were sarcastic"): an answer left unread is counted and shown, an answer read wrongly
-is not.
+Two layers. What is *stated*: a yes or no that opens a direct answer or is all of it, one behind a
+label ("Verdict: No", JSON, a box, a tag), and in a chain of thought the last one that is labelled
+or closes it. What may be *inferred*: a sentence that decides ("The caption is not sarcastic"),
+which is a second view and never in a table's headline. The reader must never take for a verdict
+what the answer does not use as one (a quoted caption, "if the street were empty: No", "Yes, I can
+help"): an answer left unread is counted, shown and settled by people, one read wrongly is not.
 
-Each sentence yields *findings*, stated words or deciding sentences, with a rank; the prompt decides
-which of them counts. Words are in `verdict_words`, folding and sentences in `verdict_text`. Every
-look around a word is bounded, so the time grows with the length and no faster.
+A statement is read where a sentence is built as one, word by word; any word out of place and it is
+none. Words are data (`verdict_words.json`, `verdict_languages.json`).
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+import json
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Literal, NamedTuple
 
-from postprocess.read import verdict_words as vocabulary
-from postprocess.read.verdict_text import (
-    SOFT,
-    Sentence,
-    first_turn,
-    fold,
-    sentence_at,
-    spans,
-    stands_alone,
-    telling,
-)
+from postprocess.read.verdict_inferred import claim, closing_claim
+from postprocess.read.verdict_text import OPTIONS, WORDS, Sentence, first_turn, fold, sentences
 
 PROMPTS = ("zero_shot", "cot")
 
-_LOOK = 24
-"""How many words a look to the left takes in."""
-
-
+_POLAR = dict.fromkeys(WORDS["yes"], 1) | dict.fromkeys(WORDS["no"], 0)
+_VALUES = _POLAR | {"true": 1, "false": 0}
+_ABSENT = dict.fromkeys(("none", "absent", "nil"), 0)
+_LANGUAGES = json.loads(
+    Path(__file__).with_name("verdict_languages.json").read_text(encoding="utf-8")
+).values()
+_FOREIGN = {
+    word: value
+    for language in _LANGUAGES
+    for value, words in ((1, language["yes"]), (0, language["no"]))
+    for word in words
+}
+_FOREIGN_LABELS = frozenset(label for language in _LANGUAGES for label in language["labels"])
+_DECORATION = r"[\s*_#`~\"'(){}\[\]<>$.!,|>•-]"
+_BARE = re.compile(
+    rf"\A{_DECORATION}*(?:answer{_DECORATION}*:{_DECORATION}*)?([^\n]{{1,24}}?){_DECORATION}*\Z"
+)
+_LINE = re.compile(
+    rf"^{_DECORATION}{{0,8}}([^:=\n]{{1,24}}?){_DECORATION}{{0,4}}[:=]{_DECORATION}{{0,8}}"
+    rf"([^:=\n]{{1,24}}?){_DECORATION}{{0,8}}$",
+    re.MULTILINE,
+)
+_TELLING = re.compile(
+    rf"(?<![^\W_])(?:{'|'.join(sorted({*_VALUES, *WORDS['labels']}))})(?![^\W_])|sarcas"
+)
+_CHANGE_OF_MIND = re.compile(
+    r"(?:\A|[.!?,;\n—-])\W{0,6}(?:no wait|wait|actually|correction|hmm+|oops|scratch that"
+    r"|on (?:second thoughts?|reflection|reconsideration)|i (?:overlooked|misread|was wrong"
+    r"|was mistaken)|let me (?:look|think|check)|look(?:ing)? again|think again"
+    r"|reconsider\w*|revis\w*)(?!\w)"
+)
+_CAPTION_LINE = re.compile(r"\W*(?:caption|user|human|question|q|post|text)\W{0,3}:")
+_MODIFIERS = WORDS["label_modifiers"]
+_ENGLISH = WORDS["labels"]
+_LEADS_ON = WORDS["quoting"] | {"is"}
 _MAX_TURNS = 3
-"""How often adjoining sentences may state the other verdict before none of them counts."""
+"""How often statements may change sides before none of them counts."""
 
 
-class Verdict(NamedTuple):
-    """A verdict and the words that state it."""
+class Reading(NamedTuple):
+    """A verdict, the layer that gave it and the words that give it."""
 
-    value: Literal[0, 1]
-    """1 for Yes (sarcastic), 0 for No."""
-    start: int
+    verdict: Literal[0, 1] | None = None
+    """1 for Yes (sarcastic), 0 for No, None where the answer is left unread."""
+    by: Literal["stated", "inferred"] | None = None
+    start: int = 0
     """Offset in the answer of the deciding words' first character."""
-    end: int
-    """Offset behind their last character."""
-    by: Literal["word", "sentence"]
-    """`word`: a yes or no (or true, false after a label); `sentence`: such as "not sarcastic".
+    end: int = 0
+    """Offset behind their last character; 0 without a verdict."""
+    word: bool = False
+    """Whether a yes or no of English stands there: only there does P(Yes) against P(No) mean
+    anything."""
 
-    Only at a word does the probability of Yes against No mean anything.
-    """
+
+UNREAD = Reading()
+
+
+class _Statement(NamedTuple):
+    """A place where the answer states a verdict, or (value None) states that it has none."""
+
+    value: int | None
+    start: int
+    end: int
+    word: bool
+    rank: int
+    """3 a final answer, 2 a verdict, 1 behind another label, 0 a yes or no that opens or closes."""
+
+    @property
+    def withheld(self) -> _Statement:
+        """The same place without a value."""
+        return self._replace(value=None)
 
 
 def is_cot(prompt: str) -> bool:
@@ -89,764 +131,327 @@ def read_verdict(text: str | None, prompt: str = "zero_shot") -> Literal[0, 1] |
     >>> read_verdict("No dog is seen, so the words mean the opposite.\nVerdict: Yes", "cot")
     1
     """
-    found = find_verdict(text, prompt)
-    return None if found is None else found.value
+    reading = find_verdict(text, prompt)
+    return reading.verdict if reading.by == "stated" else None
 
 
-def verdict_span(text: str | None, prompt: str = "zero_shot") -> tuple[int, int] | None:
-    """Where the deciding words stand in the answer, or None without a verdict.
-
-    The span covers the yes or no and nothing around it. In a verdict by sentence it covers the
-    deciding words ("not sarcastic"), where no token says Yes or No: `find_verdict` tells which.
-
-    >>> verdict_span("Verdict: **No**", "cot")
-    (11, 13)
-    """
-    found = find_verdict(text, prompt)
-    return None if found is None else (found.start, found.end)
-
-
-def find_verdict(text: str | None, prompt: str = "zero_shot") -> Verdict | None:
-    """The verdict with its place and kind; `read_verdict` and `verdict_span` are parts of it.
+def find_verdict(text: str | None, prompt: str = "zero_shot") -> Reading:
+    """The verdict with its layer and place: the stated one, failing that the inferred one.
 
     Raises:
         ValueError: Unknown prompt.
 
+    >>> find_verdict("Answer: no")
+    Reading(verdict=0, by='stated', start=8, end=10, word=True)
     >>> find_verdict("This caption isn't sarcastic.")
-    Verdict(value=0, start=13, end=28, by='sentence')
+    Reading(verdict=0, by='inferred', start=13, end=28, word=False)
     """
-    text = text or ""
-    if is_cot(prompt):
-        return _verdict(_decide_cot(list(_findings(fold(text), cot=True))))
+    text, cot = text or "", is_cot(prompt)
     turn = first_turn(text)
-    # A base model goes on with the next exercise; its first answer is the one asked for.
-    found = None if turn is None else _direct_verdict(text[:turn])
-    return found or _direct_verdict(text)
+    if turn is not None and any(map(str.isalnum, fold(text[:turn]))):
+        # A base model goes on with the next exercise; its first answer is the one asked for.
+        text = text[:turn]
+    folded = fold(text)
+    bare = _BARE.match(folded)
+    if bare and (value := _foreign(bare[1])) is not None and (not cot or len(bare[1]) > 1):
+        return Reading(1 if value else 0, "stated", *bare.span(1), bare[1] in _POLAR)
+    found = sentences(folded)
+    stated = list(_statements(folded, found, cot))
+    chosen = _decide(folded, stated, cot)
+    if chosen is not None and chosen.value is not None and not _taken_back(found, chosen):
+        _, start, end, word, *_ = chosen
+        return Reading(1 if chosen.value else 0, "stated", start, end, word)
+    inferred = None if stated else closing_claim(found, cot)
+    return UNREAD if inferred is None else Reading(inferred[0], "inferred", *inferred[1:])
 
 
-def _direct_verdict(text: str) -> Verdict | None:
-    return _verdict(_decide_zero_shot(list(_findings(fold(text), cot=False))))
+def _foreign(word: str) -> int | None:
+    """The value of true, Y, or a yes or no of any known language."""
+    return _FOREIGN.get(unicodedata.normalize("NFC", word).casefold(), _POLAR.get(word))
 
 
-def _verdict(found: _Finding | None) -> Verdict | None:
-    if found is None or found.value is None:
-        return None
-    return Verdict(found.value, found.start, found.end, found.by)
+def _statements(text: str, found: Sequence[Sentence], cot: bool) -> Iterator[_Statement]:
+    """All that the answer states, in its order; what it merely supposes or quotes has no value."""
+    opened = False
+    for n, sentence in enumerate(found):
+        before = found[n - 1] if n else None
+        if sentence.asks or _CAPTION_LINE.match(sentence.body):
+            continue
+        echo = OPTIONS in sentence.body
+        if not _TELLING.search(sentence.body):
+            opened = opened or not echo
+            continue
+        here = list(_labelled(sentence, found[n + 1] if n + 1 < len(found) else None))
+        other = before is not None and before.asks and not _asks_it(before)
+        last = n == len(found) - 1
+        first = None if here or other else _opening(sentence, 0)
+        here = [one for one in here if one.rank > 1 or not other]
+        if first is not None:
+            retracts = bool(_CHANGE_OF_MIND.match(sentence.body))
+            bare = all(w in _POLAR or w in WORDS["openers"] for w in sentence.words)
+            if cot:
+                stands = retracts or (last and _closes(sentence, first, before))
+            else:
+                stands = retracts or not opened or last or bare
+            here = [first] if stands else []
+        elif not here and last and not other:
+            here = [one for one in _concluded(sentence) if one is not None]
+        if before is not None and _speaks_of_other(before):
+            here = [one._replace(value=None, rank=0) for one in here]
+        yield from here
+        opened = True
+    for line in _LINE.finditer(text):
+        label = unicodedata.normalize("NFC", line[1]).casefold()
+        value = _foreign(line[2])
+        known = line[2] in _VALUES or (len(line[2]) == 1 and line[2].isascii())
+        if label in _FOREIGN_LABELS and value is not None and (not known or label not in _ENGLISH):
+            yield _Statement(value, *line.span(2), line[2] in _POLAR, 2)
 
 
-class _Finding(NamedTuple):
-    """Something in the answer that states, withholds or merely echoes a verdict."""
+def _decide(text: str, stated: Sequence[_Statement], cot: bool) -> _Statement | None:
+    """The one statement that counts.
 
-    rank: int
-    """1 labelled, or said to take a stated verdict back; 2 concluded; 3 said; 4 said to begin with.
-
-    In a zero-shot answer the yes or no that opens a sentence has rank 3.
+    Where statements differ it is the last, if it is plainly final: behind a change of mind, or a
+    "verdict" or "final answer" behind lesser ones. Otherwise there is none.
     """
-    value: Literal[0, 1] | None
-    start: int
-    end: int
-    by: Literal["word", "sentence"]
-    echo: bool = False
-    """Whether it is "Yes or No", the question's own options."""
-    sentence: int = -1
-    """Which sentence of the answer it stands in."""
-
-
-def _decide_zero_shot(findings: Sequence[_Finding]) -> _Finding | None:
-    """The one verdict that the findings agree on, if they do.
-
-    A labelled or concluded verdict outweighs sentences before it; nothing outweighs a denial that
-    follows ("Yes, but it is not sarcastic").
-    """
-    findings = [finding for finding in findings if not finding.echo]
-    stated = [f for f in findings if f.by == "word" or f.rank <= 2]
-    if any(finding.value is None for finding in stated):
-        return None
+    labels = [n for n, one in enumerate(stated) if one.rank]
+    if cot and labels:
+        stated = stated[labels[0] :]
     if not stated:
-        stated = findings
-    if not stated or any(finding.value != stated[0].value for finding in stated):
         return None
-    settles = any(finding.rank <= 2 for finding in stated)
-    for finding in findings:
-        against = finding.value != stated[0].value
-        if against and not (settles and finding.start < stated[-1].start):
-            return None
-    return stated[0]
-
-
-def _decide_cot(findings: Sequence[_Finding]) -> _Finding | None:
-    """The last finding of the best rank; withheld, or asked once more behind it, there is none.
-
-    Nor is there one where the answer only goes back and forth between the two (`_loops`).
-    """
-    ranked = [finding for finding in findings if not finding.echo]
-    if not ranked:
-        return None
-    best = min(finding.rank for finding in ranked)
-    stated = [finding for finding in ranked if finding.rank == best]
     last = stated[-1]
-    if best == 1 and _loops(stated):
+    others = [one for one in stated if one.value != last.value]
+    if not others:
+        return last if cot else stated[0]
+    if sum(a.value != b.value for a, b in pairwise(stated)) >= _MAX_TURNS:
         return None
-    if best > 1 and any(finding.echo and finding.start > last.start for finding in findings):
-        return None
-    return last
-
-
-def _loops(stated: Sequence[_Finding]) -> bool:
-    """Whether one verdict follows the other, sentence on sentence, three times or more.
-
-    A model that thinks again between two verdicts has changed its mind; one that does not is
-    repeating itself.
-    """
-    turns = sum(
-        one.value != other.value and other.sentence - one.sentence == 1
-        for one, other in pairwise(stated)
+    between = text[others[-1].end : last.start]
+    thought_again = _CHANGE_OF_MIND.search(between) and WORDS["supposing"].isdisjoint(
+        re.findall(r"[a-z']+", between)
     )
-    return turns >= _MAX_TURNS
+    outranks = last.rank > 1 and cot and last.rank > max(one.rank for one in others)
+    return last if thought_again or outranks else None
 
 
-def _findings(text: str, cot: bool) -> Iterator[_Finding]:
-    """All findings of a folded text, in its order."""
-    found = spans(text)
-    announced_at = -1
-    stated = False
-    read: tuple[int, Sentence | None] = (-1, None)
-    for number in telling(text, found):
-        before = read[1]
-        if read[0] != number - 1:
-            before = sentence_at(text, found[number - 1])
-        sentence = sentence_at(text, found[number])
-        read = (number, sentence)
-        last = number == len(found) - 1
-        scan = _Scan(sentence, announced_at == number, last)
-        takes_back = _takes_back(sentence.words[:4])
-        findings = [] if sentence.asks else scan.findings()
-        opening = None if sentence.asks or _answers_other(before) else scan.opening()
-        if opening is not None and all(f.start != sentence.spans[opening][0] for f in findings):
-            bare = all(
-                i == opening or w in vocabulary.BARE or vocabulary.SARCASM.match(w)
-                for i, w in enumerate(sentence.words[:_LOOK])
-            )
-            rank = 4 if number == 0 else None
-            if not cot:
-                rank = 3
-            elif last or bare or (before is not None and before.asks):
-                rank = 2
-            if rank is not None:
-                findings.append(scan.word(opening, rank))
-                findings.sort(key=_start)
-        retracts = takes_back and stated
-        if cot and not retracts:
-            findings = _uncontradicted(findings)
-        for finding in findings:
-            finding = finding._replace(sentence=number)
-            if retracts:
-                yield finding._replace(rank=1)
-            elif not cot or finding.rank != 3 or number >= len(found) - 2:
-                stated = stated or finding.rank == 1
-                yield finding
-        for i in sorted(sentence.options)[:1]:
-            yield _Finding(2, None, *sentence.spans[i], "word", echo=True)
-        if scan.announces_next():
-            announced_at = number + 1
-
-
-def _uncontradicted(findings: Sequence[_Finding]) -> list[_Finding]:
-    """One sentence's findings, a concluded yes or no withheld where a claim behind it differs.
-
-    "Yes, but that alone isn't sarcasm" says yes to something else.
-    """
-    claims = [finding for finding in findings if finding.by == "sentence"]
-    return [
-        finding._replace(value=None)
-        if finding.by == "word"
-        and finding.rank == 2
-        and any(claim.start > finding.start and claim.value != finding.value for claim in claims)
-        else finding
-        for finding in findings
-    ]
-
-
-def _takes_back(words: Sequence[str]) -> bool:
-    """Whether a sentence that begins with these words takes back what was stated before."""
-    some, *phrases = vocabulary.RETRACTIONS
-    return not some.isdisjoint(words[:2]) or any(phrase.issubset(words) for phrase in phrases)
-
-
-def _start(finding: _Finding) -> int:
-    return finding.start
-
-
-def _answers_other(before: Sentence | None) -> bool:
-    """Whether the sentence before asks, or announces, something else than sarcasm."""
-    if before is None or any(vocabulary.SARCASM.match(word) for word in before.words[-_LOOK:]):
+def _taken_back(found: Sequence[Sentence], chosen: _Statement) -> bool:
+    """Whether a sentence behind the statement decides otherwise, or shows that it was no answer."""
+    behind = [sentence for sentence in found if sentence.start >= chosen.end and sentence.words]
+    for sentence in behind:
+        if "sarcas" in sentence.body and not sentence.asks:
+            decided = claim(sentence)
+            turns = sentence.words[0] in WORDS["turning"] or _CHANGE_OF_MIND.match(sentence.body)
+            if decided[0] != chosen.value if decided else turns:
+                return True
+    if chosen.rank or not chosen.value or not behind:
         return False
-    if before.asks:
-        return not before.options
-    return ":" in before.gaps[-1] and vocabulary.LABELS.isdisjoint(before.words[-4:])
+    words = behind[0].words
+    offers = words[0] == "please" or words[:2] in (["i", "can"], ["i", "see"], ["let", "me"])
+    return offers or (behind[0].asks and words[0] in WORDS["offering"])
 
 
-class _Scan:
-    """One look over one sentence for all it says about the verdict."""
-
-    def __init__(self, sentence: Sentence, announced: bool, last: bool) -> None:
-        self.sentence = sentence
-        self.words, self.gaps, self.polar = sentence.words, sentence.gaps, sentence.polar
-        self.announced = announced
-        self.last = last
-        self.conditions = [i for i, w in enumerate(self.words) if self._opens_condition(i, w)]
-        self.refuses = self._has_refusal()
-        self.regions = [0] if announced else []
-        """First words behind a label, in order."""
-        self.named: dict[int, int] = {}
-        """For "sarcastic: no": the word after the colon, by the place of "sarcastic"."""
-        self.rated: dict[int, tuple[int | None, int]] = {}
-        """For "sarcasm: none" and "sarcasm: low": value and place of the word after the colon."""
-        for i, word in enumerate(self.words):
-            self._read_label(i, word)
-
-    def word(self, i: int, rank: int, value: int | None = None) -> _Finding:
-        """The finding of a stated word."""
-        polarity = self.polar[i] if value is None else value
-        return _Finding(rank, 1 if polarity else 0, *self.sentence.spans[i], "word")
-
-    def findings(self) -> list[_Finding]:
-        """All but the yes or no that opens the sentence, in order, contradictions withheld."""
-        found = {f.start: f for f in (*self._statements(), *self._concluded(), *self._labelled())}
-        ordered = sorted(found.values(), key=_start)
-        labelled = {f.value for f in ordered if f.rank == 1}
-        one = len(self.regions) == 1
-        if one and len(labelled) > 1 and not _takes_back(self.words):
-            # "Verdict: Yes, but it is not sarcastic" states nothing.
-            return [f._replace(value=None) if f.rank == 1 else f for f in ordered]
-        return ordered
-
-    def opening(self, start: int = 0) -> int | None:
-        """The yes or no that opens the sentence, or the part of it that begins at word `start`."""
-        for i in range(start, min(len(self.words), start + 10)):
-            if self.polar[i] is not None:
-                rest = self.words[i + 1 :] if len(self.words) - i < 4 else None
-                doubted = bool(rest) and vocabulary.DOUBTS.issuperset(rest or ())
-                good = stands_alone(self.sentence, i) and not self.refuses and not doubted
-                return i if good and not self._conditional(i) else None
-            if i in self.sentence.options:
-                continue
-            word = self.words[i]
-            if word not in vocabulary.OPENERS and not self._enumerates(i):
-                return None
-            if word in vocabulary.SAYING and vocabulary.FIRST_PERSON.isdisjoint(
-                self.words[start:i]
-            ):
-                # "Say yes" asks for it.
-                return None
-        return None
-
-    def announces_next(self) -> bool:
-        """Whether the sentence ends in a label, so that the next one is the answer."""
-        short = len(self.words) <= 4
-        return self.words[-1] in vocabulary.LABELS and (short or ":" in self.gaps[-1])
-
-    # Labels.
-
-    def _read_label(self, i: int, word: str) -> None:
-        """Note what a label at word i announces."""
-        names_sarcasm = bool(vocabulary.SARCASM.match(word))
-        if not names_sarcasm and word not in vocabulary.LABELS and not (word == "a" and i == 0):
-            return
-        at = i + 1
-        if names_sarcasm:
-            while at <= i + 2 and self.words[at : at + 1] and self.words[at] in vocabulary.NAMED:
-                at += 1
-        while at < len(self.words) and at in self.sentence.options:
-            at += 1
-        if at >= len(self.words):
-            return
-        gap = self.gaps[at]
-        separated = any(mark in gap for mark in ":=—-|{") and gap != "-"
-        if names_sarcasm:
-            denied = i > 0 and self.words[i - 1] in ("non", "not")
-            if (separated or gap == "-") and not vocabulary.NEGATED_FORM.match(word) and not denied:
-                opening = self.opening(at)
-                if opening is None and self.words[at] in vocabulary.TRUTH:
-                    opening = at
-                if opening is not None:
-                    self.named[i] = opening
-                elif separated:
-                    self._read_rating(i, at)
-        elif self._spoken_of(i):
-            return
-        elif word == "a":
-            if ":" in gap:
-                self.regions.append(at)
-        elif separated or gap == "-":
-            self.regions.append(at)
-        elif at == i + 1 and not set(gap) - set(" *_`~\"'"):
-            behind = self._behind_copula(at)
-            if behind is not None:
-                self.regions.append(behind)
-            elif word == "verdict" and self.polar[at] is not None:
-                self.regions.append(at)
-
-    def _read_rating(self, i: int, at: int) -> None:
-        """Note what stands behind "sarcasm:" at word i where it is neither yes nor no.
-
-        A word of absence or presence decides. Anything else leaves it open ("low"), except what
-        explains a "sarcastic" that is itself the answer.
-        """
-        words = self.words
-        before = words[self._clause_start(i) : i]
-        if self.gaps[i] != "_" and any(_claims(word) or _denies(word) for word in before):
-            return
-        alone = at + 1 == len(words) or bool(self.gaps[at + 1].strip(SOFT))
-        value: int | None = None
-        following = words[at + 1] if at + 1 < len(words) else ""
-        if words[at] in vocabulary.ABSENT:
-            # "none/low" and "0/1" are the options, "0/10" is a degree.
-            listed = "/" in self.gaps[at + 1] and not (following.isdigit() and following != "1")
-            value = 0 if (alone and not listed) or following in vocabulary.PRESENT else None
-        elif words[at] == "not" and words[at + 1 : at + 2]:
-            at += 1
-            denied = words[at] in vocabulary.PRESENT or words[at : at + 2] == ["at", "all"]
-            value = 0 if denied else None
-        elif (alone and words[at] in vocabulary.PRESENT) or (
-            # A flag; "sarcasm: 1" may be a degree.
-            (words[i], words[at:]) == ("sarcastic", ["1"])
-        ):
-            value = 1
-        elif words[at] in vocabulary.EXPLAINING and (
-            words[i] != "sarcasm" or words[at - 1] in vocabulary.PARTICIPLES
-        ):
-            return
-        self.rated[i] = value, at
-
-    def _spoken_of(self, i: int) -> bool:
-        """Whether the sentence speaks about the verdict at label i, and does not give it."""
-        start = max(self._clause_start(i), i - 8)
-        before = self.words[start:i]
-        weighs = any(pair == ("whether", "to") for pair in pairwise(before))
-        return weighs or not vocabulary.SPOKEN_OF.isdisjoint(before[-3:])
-
-    def _behind_copula(self, at: int) -> int | None:
-        """The word behind "is", "would be" and the like at word `at`, if they stand there."""
-        if self.words[at] in ("would", "should", "must", "will"):
-            at += 1
-        if at + 1 < len(self.words) and self.words[at] in ("is", "be", "was", "remains"):
-            return at + 1
-        return None
-
-    def _labelled(self) -> Iterator[_Finding]:
-        """What stands behind labels."""
-        for i in self.named.values():
-            yield self.word(i, 1, vocabulary.TRUTH.get(self.words[i]))
-        for i, (value, at) in self.rated.items():
-            if value is not None:
-                start, end = self.sentence.spans[i][0], self.sentence.spans[at][1]
-                yield _Finding(1, 1 if value else 0, start, end, "sentence")
-        for at in self.regions:
-            opening = self.opening(at)
-            if opening is not None:
-                yield self.word(opening, 1)
-            elif self.words[at] in vocabulary.TRUTH and (
-                at + 1 == len(self.words) or self.gaps[at + 1].strip(SOFT)
-            ):
-                yield self.word(at, 1, vocabulary.TRUTH[self.words[at]])
-            elif not vocabulary.UNDECIDED.isdisjoint(self.words[at : at + 4]) or self.refuses:
-                yield _Finding(1, None, *self.sentence.spans[at], "word")
-
-    def _in_region(self, i: int) -> bool:
-        """Whether word i stands behind a label."""
-        return bool(self.regions) and i >= self.regions[0]
-
-    # A yes or no within the sentence.
-
-    def _concluded(self) -> Iterator[_Finding]:
-        """Each yes or no that a conclusion or the sentence's end puts forward."""
-        for i, value in enumerate(self.polar):
-            if value is None or not stands_alone(self.sentence, i) or self._conditional(i):
-                continue
-            behind = self.gaps[i + 1].strip(SOFT)
-            if (
-                not behind
-                and self.words[i + 1 : i + 2]
-                and (self.words[i + 1] not in vocabulary.CLAUSE_STARTERS)
-            ):
-                # "We say yes to summer"
-                continue
-            rank = self._conclusion_rank(i)
-            if rank is not None:
-                yield self.word(i, rank)
-
-    def _conclusion_rank(self, i: int) -> int | None:
-        words = self.words
-        at = i - 1
-        while at >= 0 and i - at <= 4 and words[at] in vocabulary.ADVERBS:
-            if words[at] in vocabulary.INTRODUCERS:
-                break
-            at -= 1
-        if at < 0:
-            return None
-        region = 1 if self._in_region(i) else 2
-        if words[at] in vocabulary.COPULAS:
-            possible = at and words[at - 1] in ("could", "might", "may", "can", "there")
-            if not vocabulary.LABELS.isdisjoint(words[max(0, at - 15) : at]) and not possible:
-                return 1
-            return region if words[i - 1] in vocabulary.ARTICLES and not possible else None
-        if self.refuses or not vocabulary.DOUBTS.isdisjoint(words[max(0, i - _LOOK) : i]):
-            return None
-        if words[at] in vocabulary.SAYING:
-            own = not vocabulary.FIRST_PERSON.isdisjoint(words[max(0, at - 4) : at])
-            return region if own and not any(map(_denies, words[max(0, at - 4) : at])) else None
-        if words[at] in vocabulary.INTRODUCERS:
-            return region
-        ends = i == len(words) - 1 and "," in self.gaps[at + 1 if at + 1 < i else i]
-        ends = ends and words[i - 1] not in vocabulary.REPORTERS
-        return region if ends and (self.last or self._in_region(i)) else None
-
-    # Sentences that decide.
-
-    def _statements(self) -> Iterator[_Finding]:
-        """What the sentence claims of the pair, in words other than yes and no."""
-        for i, word in enumerate(self.words):
-            claim = None
-            if vocabulary.SARCASM.match(word):
-                if i not in self.named and i not in self.rated:
-                    claim = self._claim(i)
-            elif i == len(self.words) - 1 or word in ("not", "isn't"):
-                claim = self._short_claim(i)
-            if claim is not None:
-                value, first = claim
-                start, end = self.sentence.spans[first][0], self.sentence.spans[i][1]
-                yield _Finding(self._claim_rank(i), value, start, end, "sentence")
-            elif i == len(self.words) - 1 and self._contrasts(i):
-                yield _Finding(self._claim_rank(i), None, *self.sentence.spans[i], "sentence")
-
-    def _contrasts(self, i: int) -> bool:
-        """Whether word i ends a contrast: "The picture is not sarcastic, but the caption is"."""
-        before = self.words[max(0, i - _LOOK) : i]
-        return (
-            self.words[i] in vocabulary.ELLIPSES
-            and not vocabulary.CONTRASTS.isdisjoint(before)
-            and any(map(vocabulary.SARCASM.match, before))
-        )
-
-    def _claim_rank(self, i: int) -> int:
-        if self._in_region(i):
-            return 1
-        before = self.words[max(0, i - _LOOK) : i]
-        concludes = before[:1] == ["so"] or not vocabulary.CONCLUDERS.isdisjoint(before)
-        return 2 if concludes else 3
-
-    def _claim(self, i: int) -> tuple[Literal[0, 1], int] | None:
-        """What is claimed at a "sarcastic" or "sarcasm" at word i, and the first deciding word."""
-        if self._left_open(i):
-            return None
-        start = self._clause_start(i)
-        clause = self.words[start:i]
-        if self._hedged(clause) or self._denied_before(start):
-            return None
-        if not (self._has_verb(start, i) or self._is_fragment(start, i) or self._is_subject(i)):
-            return None
-        return self._polarity(start, i)
-
-    def _left_open(self, i: int) -> bool:
-        """Whether what surrounds word i makes it an option, a compound or a condition."""
-        words, gaps = self.words, self.gaps
-        if i + 1 < len(words):
-            following, gap = words[i + 1], gaps[i + 1]
-            if gap in ("-", "_") or following in ("or", "if", "unless", "when"):
-                return True
-            if following == "only" and words[i + 2 : i + 3] in (["if"], ["when"]):
-                return True
-            if "/" in gap and following in ("not", "non", "literal", "sincere"):
-                return True
-        if i and gaps[i] in ("-", "_") and words[i - 1] not in ("non", "un"):
-            return True
-        if i and words[i - 1] == "or" and not any(map(_denies, words[max(0, i - 8) : i])):
-            return True
-        near = words[max(0, i - _LOOK) : i + _LOOK]
-        unsure = any(
-            w in ("unsure", "uncertain") or (w in ("sure", "certain") and _denies(near[k - 1]))
-            for k, w in enumerate(near)
-        )
-        return unsure or self._conditional(i)
-
-    def _clause_start(self, i: int) -> int:
-        """First word of the clause that ends at word i."""
-        at = i
-        while at > 0 and i - at < _LOOK:
-            gap = self.gaps[at]
-            if any(mark in gap for mark in ",:()—[]{}|=") or " - " in gap:
-                break
-            if (
-                self.words[at - 1] in vocabulary.BREAKERS
-                and not self._is_than(at - 1)
-                and not self._joins_parts(at - 1)
-            ):
-                break
-            at -= 1
-        return at
-
-    def _is_than(self, i: int) -> bool:
-        """Whether word i is the "rather" of "rather than"."""
-        return self.words[i : i + 2] == ["rather", "than"]
-
-    def _joins_parts(self, i: int) -> bool:
-        """Whether word i is the "and" of "the picture and the caption are"."""
-        if self.words[i] != "and" or i == 0 or self.words[i - 1] not in vocabulary.PARTS:
-            return False
-        article = self.words[i + 1] in ("the", "its", "this")
-        after = self.words[i + 1 + article : i + 3 + article]
-        return (
-            len(after) == 2 and after[0] in vocabulary.PARTS and after[1] in vocabulary.JOINED_VERBS
-        )
-
-    def _denied_before(self, start: int) -> bool:
-        """Whether an earlier clause denies the thought: "I do not think, all told, that it is"."""
-        before = self.words[max(0, start - _LOOK) : start]
-        return any(
-            _denies(word) and not vocabulary.CLAIMED_DENIALS.isdisjoint(before[k + 1 : k + 2])
-            for k, word in enumerate(before)
-        )
-
-    def _hedged(self, clause: list[str]) -> bool:
-        """Whether the clause leaves open what it speaks of."""
-        if not vocabulary.HEDGES.isdisjoint(clause) or clause[-1:] in (["more"], ["less"]):
-            return True
-        if clause[-1:] == ["little"] and clause[-2:-1] != ["a"]:
-            return True
-        for k, word in enumerate(clause):
-            following = clause[k + 1 : k + 4]
-            if word in vocabulary.DISTANCING:
-                before = clause[max(0, k - 3) : k]
-                if "beyond" not in before and not any(map(_denies, before)):
-                    return True
-            if word in vocabulary.HARD and following[:1] == ["to"]:
-                return True
-            if word in vocabulary.DENIALS:
-                if word == "impossible" and not vocabulary.REFUSED.isdisjoint(following[1:2]):
-                    return True
-                if following[:1] not in (["that"], ["to"]) and any(map(_claims, clause[:k][-1:])):
-                    return True
-            if word in ("would", "can", "should", "i'd", "we'd"):
-                own = word != "should" and not vocabulary.FIRST_PERSON.isdisjoint(
-                    clause[max(0, k - 1) : k + 1]
-                )
-                rest = [w for w in following if w != "not" and not w.endswith("ly")]
-                spoken = rest[:1] == ["be"] and rest[1:2] and rest[1] in vocabulary.REPORTED
-                if not spoken and not (own and rest and rest[0] in vocabulary.OWN_CLAIMS):
-                    return True
-            elif _denies(word):
-                if word != "no" and following[:1] and following[0] in vocabulary.NOT_KNOWN:
-                    return True
-                if not vocabulary.PARTLY.isdisjoint(following[:2]) and "only" not in following[:1]:
-                    return True
-                if word in vocabulary.REFUSALS and not vocabulary.REFUSED.isdisjoint(following):
-                    return True
-        return False
-
-    def _has_verb(self, start: int, i: int) -> bool:
-        """Whether a verb of the clause reaches word i over nothing but filling words."""
-        words = self.words
-        for at in range(i - 1, start - 1, -1):
-            word = words[at]
-            if _claims(word):
-                break
-            if word in vocabulary.DIRECT_NEGATORS:
-                return True
-            if not _fills(word):
-                return False
-        else:
-            return False
-        inverted = words[start] in vocabulary.INVERTED and words[start + 1] in vocabulary.SUBJECTS
-        if inverted:
-            return False
-        if word == "be" and at > start and words[at - 1] == "to":
-            governing = [w for w in words[max(start, at - 3) : at - 1] if w != "not"]
-            return bool(governing) and governing[-1] in vocabulary.INFINITIVES
+def _speaks_of_other(sentence: Sentence) -> bool:
+    """Whether what follows the sentence is supposed, or somebody else's words."""
+    words = [word for word in sentence.words if word not in WORDS["openers"]]
+    if words and words[0] in WORDS["supposing"] and "," not in sentence.body:
         return True
+    heads = sentence.body.rstrip(" *_`").endswith(":") and len(words) <= 30
+    speaks = not (WORDS["quoting"] | WORDS["supposed_in"]).isdisjoint(words)
+    breaks = sentence.mark.startswith("\n") and WORDS["labels"].isdisjoint(words)
+    return (heads and speaks) or (breaks and words[-1:] != [] and words[-1] in _LEADS_ON)
 
-    def _is_fragment(self, start: int, i: int) -> bool:
-        """Whether the clause is just "(not) (a) sarcastic (caption)", and stands for a sentence."""
-        words = self.words
-        clause = words[start:i]
-        if "to" in clause or not all(
-            _fills(w) or w in vocabulary.OPENERS or _denies(w) for w in clause
-        ):
-            return False
-        end = i + 1
-        while (
-            end < len(words)
-            and words[end] in vocabulary.NOUNS
-            and not self.gaps[end].strip(" *_`~\"'")
-        ):
-            end += 1
-        ends = (
-            end == len(words)
-            or bool(self.gaps[end].strip(" *_`~\"'"))
-            or words[end] in vocabulary.BREAKERS
-            or words[end] == "as"
-        )
-        if not ends:
-            return False
-        if start == 0 or start in self.regions or any(map(_denies, clause)):
-            return True
-        joint = words[start - 1]
-        before = words[max(0, start - 12) : start - 1]
-        claimed = any(map(_claims, before))
-        return claimed and (
-            joint in ("but", "rather")
-            or (
-                joint in ("and", "so", "thus", "hence", "therefore")
-                and not any(map(_denies, before))
-            )
-        )
 
-    def _is_subject(self, i: int) -> bool:
-        """Whether word i is the subject of "sarcasm is (not) present"."""
-        after = [w for w in self.words[i + 1 : i + 6] if w != "not" and not w.endswith("ly")]
-        return after[:1] in (["is"], ["was"], ["isn't"], ["wasn't"]) and (
-            after[1:2] != [] and after[1] in vocabulary.PRESENT
-        )
+def _asks_it(sentence: Sentence) -> bool:
+    """Whether a question asks for the verdict."""
+    return "sarcas" in sentence.body or OPTIONS in sentence.body
 
-    def _polarity(self, start: int, i: int) -> tuple[Literal[0, 1], int] | None:
-        """1 or 0 by the negators that bear on word i; None where they cancel out."""
-        words = self.words
-        denials = [at for at in range(start, i) if self._bears(at, start)]
-        if words[max(0, start - 2) : start] == ["anything", "but"]:
-            denials.append(start - 2)
-        if words[i - 2 : i] in (["rather", "than"], ["instead", "of"], ["opposed", "to"]) or (
-            i and words[i - 1] == "than" and words[i - 2] not in ("other", "nothing")
-        ):
-            denials.append(i - 1)
-        inner = 1 if vocabulary.NEGATED_FORM.match(words[i]) else 0
-        behind: int | None = 0
-        if self._is_subject(i):
-            behind = sum(map(_denies, words[i + 1 : i + 4]))
-        elif words[i] == "sarcastic" and "reason" not in words[start:i]:
-            behind = self._said_of_claim(i)
-        if behind is None:
-            return None
-        count = len(denials) + inner + behind
-        if count > 1:
-            return None
-        if count == 0:
-            return 1, i
-        return 0, denials[0] if denials and i - denials[0] <= 4 else i
 
-    def _said_of_claim(self, i: int) -> int | None:
-        """How many denials say of the claim that ends at word i that it is false; None: unsure."""
-        after = self.words[i + 1 : i + 6]
-        if after[:1] not in (
-            ["is"],
-            ["isn't"],
-            ["was"],
-            ["wasn't"],
-            ["would"],
-            ["seems"],
-        ) or self.gaps[i + 1].strip(SOFT):
-            return 0
-        said = [w for w in after if not w.endswith("ly")][1:3]
-        denied = sum(map(_denies, (after[0], *said[:1])))
-        judged = said[1:] if said[:1] == ["not"] else said
-        if judged[:1] and judged[0] in vocabulary.DENIALS:
-            return denied + 1
-        return denied if judged[:1] and judged[0] in vocabulary.AFFIRMATIONS else None
+def _labelled(sentence: Sentence, following: Sentence | None) -> Iterator[_Statement]:
+    """The verdicts behind labels of a sentence."""
+    words = sentence.words
+    for k, word in enumerate(words):
+        key = re.search(r"[{,]\s*[\"']\Z", sentence.gaps[k][-40:]) is not None
+        turns = word in WORDS["concluders"] or (k and words[k - 1] == "but")
+        if k == 0 or key or (turns and WORDS["supposed_in"].isdisjoint(words[:k])):
+            found = _behind_label(sentence, k, key, following)
+            if found is not None:
+                yield found
 
-    def _bears(self, at: int, start: int) -> bool:
-        """Whether the negator at word `at`, if it is one, denies what its clause says."""
-        words = self.words
-        word = words[at]
-        following = words[at + 1 : at + 4]
-        if word in vocabulary.DENIALS:
-            return following[:1] in (["that"], ["to"])
-        if word in ("opposite", "short"):
-            return following[:1] == ["of"] and words[at + 2 : at + 3] != ["what"]
-        if not _denies(word):
-            return False
-        if not vocabulary.NO_DENIAL.isdisjoint(following[:2]):
-            return False
-        if following[:1] in (["only"], ["just"], ["merely"], ["simply"]):
-            return False
-        if word == "far" and following[:1] != ["from"]:
-            return False
-        if word == "free" and following[:1] not in (["of"], ["from"]):
-            return False
-        return not (word == "nor" and "neither" in words[start:at])
 
-    def _short_claim(self, i: int) -> tuple[Literal[0, 1], int] | None:
-        """What "It is not.", "Definitely not." and "I don't think so." claim, ending at word i."""
-        words = self.words
-        ends = i == len(words) - 1 or "," in self.gaps[i + 1]
-        if not ends or i == 0 or self._conditional(i):
-            return None
-        start = self._clause_start(i)
-        clause = words[start : i + 1]
-        if start and words[start - 1] in ("because", "since", "which", "who"):
-            return None
-        if len(clause) <= 4 and clause[0] in ("it", "this", "they", "it's"):
-            if clause[1:] in (["is", "not"], ["isn't"], ["are", "not"], ["aren't"]) or clause == [
-                "it's",
-                "not",
-            ]:
-                return 0, i - 1 if clause[-1] == "not" else i
-            if clause[1:] in (["is"], ["are"]):
-                return 1, i
-        if (
-            clause[-1] == "not"
-            and words[i - 1] in vocabulary.SURE_NOT
-            and (start == 0 or start in self.regions or self.polar[start - 1] is not None)
-            and all(w in vocabulary.OPENERS for w in clause[:-1])
-        ):
-            return 0, i
-        if clause in (["i", "don't", "think", "so"], ["i", "do", "not", "think", "so"]):
-            return 0, i - 2
-        if clause == ["i", "think", "not"]:
-            return 0, i
-        if clause == ["not", "at", "all"] and start == 0:
-            return 0, start
+def _opening(sentence: Sentence, at: int) -> _Statement | None:
+    """The yes or no that opens the sentence, or the part of it from a word on."""
+    i = _skip(sentence, at, WORDS["openers"], 8)
+    for start, passed in (("first_person", "saying"), ("it_is", "it_is")):
+        if i < len(sentence.words) and sentence.words[i] in WORDS[start] - WORDS["yes"]:
+            i = _skip(sentence, i, WORDS[passed], 10)
+    if i >= len(sentence.words) or sentence.words[i] not in _POLAR or not _alone(sentence, i):
         return None
-
-    # Conditions and refusals.
-
-    def _opens_condition(self, i: int, word: str) -> bool:
-        """Whether word i opens a condition; "as if" and "if I had to choose" do not."""
-        if word not in ("if", "unless", "suppose", "assuming"):
-            return False
-        if i and self.words[i - 1] in ("as", "even"):
-            return False
-        after = self.words[i + 1 : i + 3]
-        forced = after[:1] in (["forced"], ["asked"], ["pressed"], ["any"])
-        return not forced and after not in (["i", "had"], ["i", "have"], ["i", "must"])
-
-    def _conditional(self, i: int) -> bool:
-        """Whether a condition stands within a look before word i."""
-        at = bisect_left(self.conditions, max(0, i - _LOOK))
-        return at < bisect_right(self.conditions, i)
-
-    def _enumerates(self, i: int) -> bool:
-        """Whether word i is the "a" of "a)" or the "1" of "1."."""
-        word, gap = self.words[i], self.gaps[i + 1]
-        return (len(word) == 1 or word.isdigit()) and any(mark in gap for mark in ").]:")
-
-    def _has_refusal(self) -> bool:
-        """Whether the sentence says that the model will not or cannot tell."""
-        return any(
-            word in vocabulary.REFUSALS
-            and not vocabulary.REFUSED.isdisjoint(self.words[i + 1 : i + 6])
-            for i, word in enumerate(self.words)
-        )
+    return _with_tail(sentence, i, _POLAR[sentence.words[i]], rank=0)
 
 
-def _denies(word: str) -> bool:
-    """Whether a word is a negator."""
-    return word in vocabulary.NEGATORS or word.endswith("n't")
+def _concluded(sentence: Sentence) -> Iterator[_Statement | None]:
+    """The yes or no with which the sentence ends: "it is what it says, so no"."""
+    for k, word in enumerate(sentence.words):
+        if (
+            k
+            and word in WORDS["concluders"]
+            and WORDS["supposed_in"].isdisjoint(sentence.words[:k])
+        ):
+            found = _opening(sentence, k)
+            yield found if found is not None and found.end == sentence.spans[-1][1] else None
 
 
-def _claims(word: str) -> bool:
-    """Whether a word is a verb that may claim something of the pair."""
-    return word in vocabulary.CLAIMS or word.endswith(("'s", "'re"))
+def _closes(sentence: Sentence, found: _Statement, before: Sentence | None) -> bool:
+    """Whether a yes or no that opens the last sentence closes a chain of thought."""
+    tail = sentence.text[found.end : sentence.stop]
+    says_why = "sarcas" in tail
+    concludes = sentence.words[0] in WORDS["concluders"] | WORDS["first_person"] | {"overall"}
+    own_line = before is None or "\n" in before.mark or "\n" in sentence.before
+    asked = before is not None and before.asks
+    return says_why or (
+        (concludes or own_line or asked) and (found.value is None or not re.search(r"\w", tail))
+    )
 
 
-def _fills(word: str) -> bool:
-    """Whether a word may stand between a verb and "sarcastic"."""
-    return word in vocabulary.FILLING or word.endswith("ly")
+def _skip(sentence: Sentence, at: int, known: frozenset[str], most: int) -> int:
+    """The first word from `at` on that is none of the known ones, nor a number of a list."""
+    words, gaps = sentence.words, sentence.gaps
+    while at < len(words) and most:
+        numbered = (words[at].isdigit() or len(words[at]) == 1) and gaps[at + 1][:1] in (*"):]",)
+        if not numbered and words[at] not in known:
+            break
+        at, most = at + 1, most - 1
+    if words[at : at + 1] and words[at] in ("based", "given", "considering"):
+        return _skip(sentence, at + 1, WORDS["grounds"] | {"so"}, 14)
+    return at
+
+
+def _alone(sentence: Sentence, i: int) -> bool:
+    """Whether the yes or no at word i is said for itself: not "no dog", "No. 5", "no-one"."""
+    words, gaps = sentence.words, sentence.gaps
+    if i and gaps[i] == "-" and words[i - 1] not in WORDS["labels"]:
+        return False
+    if i + 1 == len(words):
+        return True
+    following, gap = words[i + 1], gaps[i + 1].strip(" \n*_`~\"'")
+    if gaps[i + 1] == "-" or (following[0].isdigit() and gap.startswith(".")):
+        return False
+    return bool(gap) or following in WORDS["clause_starters"] | WORDS["conditions"]
+
+
+def _behind_label(
+    sentence: Sentence, at: int, key: bool, following: Sentence | None
+) -> _Statement | None:
+    """What a label that begins at a word announces, if one does."""
+    words = sentence.words
+    i = at if key else _skip(sentence, at, WORDS["openers"], 8)
+    if words[i : i + 1] and words[i] in WORDS["first_person"] and not key:
+        i = _skip(sentence, i, WORDS["believing"], 4)
+    label = next((k for k in range(i, len(words)) if words[k] not in _MODIFIERS), len(words))
+    if label < len(words) and words[label] in WORDS["labels"]:
+        rank = 3 if "final" in words[at:label] else 2 if words[label] == "verdict" else 1
+        return _value(sentence, label + 1, rank, key, following)
+    for k in range(i, min(len(words) - 1, i + 8)):
+        if words[k] in ("sarcastic", "sarcasm"):
+            end = _skip(sentence, k + 1, WORDS["named"], 2)
+            separated = end < len(words) and re.search(r"[:=|—]| - ", sentence.gaps[end])
+            return _from(sentence, end, 1, key, _VALUES | _ABSENT) if separated else None
+        if words[k] not in WORDS["subjects"] and words[k] not in ("is", "are"):
+            break
+    return None
+
+
+def _value(
+    sentence: Sentence, at: int, rank: int, key: bool, following: Sentence | None
+) -> _Statement | None:
+    """The verdict from a word on, behind its label."""
+    words = sentence.words
+    at += 3 if words[at : at + 3] == ["to", "the", "question"] else 0
+    modal = words[at + 1 : at + 2] == ["be"] and words[at] in ("would", "must", "should")
+    copula = 2 if modal else int(words[at : at + 1] in (["is"], ["was"], ["remains"]))
+    if at + copula >= len(words):
+        if OPTIONS in sentence.gaps[-1] and not re.search(r"[:=]\s*\Z", sentence.gaps[-1]):
+            return _statement(sentence, at - 1, None, rank)
+        announces = following is not None and not copula and len(words) <= 6
+        return _from(following, 0, rank, key, _VALUES) if announces and following else None
+    gap = sentence.gaps[at]
+    separated = re.search(r"[:=|—>]| - |\.\.", gap) or copula or gap.strip() == "-"
+    named = gap.strip(" *_`") == "" and words[at] in _POLAR
+    if not (separated or named) or ("(" in gap and ")" in gap and OPTIONS not in gap):
+        return None
+    found = _from(sentence, at + copula, rank, key, _VALUES)
+    behind = words[at + copula + 1 : at + copula + 2]
+    supposed = words[at] == "would" and behind and behind[0] not in ("because", "since", "as")
+    return None if modal and supposed else found
+
+
+def _from(
+    sentence: Sentence, at: int, rank: int, key: bool, values: Mapping[str, int]
+) -> _Statement | None:
+    """The verdict that the words from `at` on give behind a label, or their doubt."""
+    words = sentence.words
+    i = _skip(sentence, at, WORDS["value_openers"], 6)
+    if i < len(words) and words[i] in values and _alone(sentence, i):
+        if key and re.match(r"[\"']?\s*(?:[,}]|\Z)", sentence.gaps[i + 1]):
+            return _statement(sentence, i, values[words[i]], rank)
+        return _with_tail(sentence, i, values[words[i]], rank)
+    decided = claim(sentence, at)
+    if decided is not None:
+        return _Statement(*decided, False, rank)
+    doubts = OPTIONS in sentence.gaps[at] or not WORDS["hedges"].isdisjoint(words[at : at + 6])
+    return _statement(sentence, at, None, rank) if doubts and words else None
+
+
+def _statement(sentence: Sentence, i: int, value: int | None, rank: int) -> _Statement:
+    return _Statement(value, *sentence.spans[i], sentence.words[i] in _POLAR, rank)
+
+
+def _with_tail(sentence: Sentence, i: int, value: int, rank: int) -> _Statement | None:
+    """The statement at word i after a look at what its sentence says behind it.
+
+    None where the word is spoken about or supposed ("No if ..."), a statement without a value
+    where the sentence takes it back, doubts it or says yes to something else.
+    """
+    words, tail = sentence.words, sentence.words[i + 1 :]
+    said = _statement(sentence, i, value, rank)
+    supposed = tail[:1] and tail[0] in WORDS["conditions"] and tail[1:2] != ["anything"]
+    sure = tail[:1] == ["without"] and not {"doubt", "question"}.isdisjoint(tail[1:4])
+    if (supposed and not sure) or not WORDS["set_apart"].isdisjoint(tail[:6]):
+        return None
+    for k in range(i + 1, len(words)):
+        if _POLAR.get(words[k], value) != value and _alone(sentence, k):
+            corrected = k - i <= 6 and not WORDS["correcting"].isdisjoint(words[i + 1 : k])
+            return _with_tail(sentence, k, 1 - value, rank) if corrected else said.withheld
+    doubted = not WORDS["hedges"].isdisjoint(tail[:4]) or (tail[:1] and tail[0] in WORDS["turning"])
+    if doubted or _contradicts(tail, value) or _says_something_else(sentence, tail, value):
+        return said.withheld
+    return said
+
+
+def _contradicts(tail: Sequence[str], value: int) -> bool:
+    """Whether the words behind a yes or no say the opposite of it."""
+    denied = False
+    for word, following in pairwise((*tail, "")):
+        if word in WORDS["negators"] or word.endswith("n't"):
+            denied = denied or following not in ("doubt", "question", "only", "just")
+        if "sarcas" in word:
+            return (denied or not word.startswith("sarcas")) == bool(value)
+        if not denied and word in WORDS["plain" if value else "ironic"]:
+            return True
+    return False
+
+
+def _says_something_else(sentence: Sentence, tail: Sequence[str], value: int) -> bool:
+    """Whether a yes or no agrees to help, or a yes to what the picture shows."""
+    own = bool(tail) and tail[0] in WORDS["first_person"]
+    if any("sarcas" in word for word in tail):
+        return own and not (WORDS["helping"] - {"see", "read"}).isdisjoint(tail[1:4])
+    if own:
+        opines = not WORDS["opinions"].isdisjoint(tail[1:4])
+        return not opines or not WORDS["helping"].isdisjoint(tail[:5])
+    if not value or not tail:
+        return False
+    rest = sentence.text[sentence.start : sentence.stop + 200]
+    explained = not WORDS["matter"].isdisjoint(re.findall(r"[a-z']+", rest))
+    shows = not (WORDS["pictures"].isdisjoint(tail[:4]) or WORDS["showing"].isdisjoint(tail[:7]))
+    names = tail[0] in ("this", "it", "that") and not WORDS["pictures"].isdisjoint(tail[1:5])
+    return tail[0] in WORDS["offering"] or ((shows or names) and not explained)

@@ -6,13 +6,27 @@ so. Every pattern here is bounded: the time grows with the length and no faster.
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
-from collections.abc import Iterator
-from typing import NamedTuple
+from functools import cached_property
+from pathlib import Path
 
-from postprocess.read import verdict_words as vocabulary
 from postprocess.response.thoughts import blank_thoughts
+
+WORDS: dict[str, frozenset[str]] = {
+    name: frozenset(words)
+    for name, words in json.loads(
+        Path(__file__).with_name("verdict_words.json").read_text(encoding="utf-8")
+    ).items()
+}
+"""The vocabulary by its use, in lower case; `verdict_words.json` is only data."""
+
+EDGE = 50_000
+"""Characters that are read from either end of an answer: ten times the longest chain of thought."""
+
+OPTIONS = "\x01"
+"""What stands in a folded text for each character of an echoed "Yes or No"."""
 
 
 def _folding() -> dict[int, str]:
@@ -28,11 +42,11 @@ def _folding() -> dict[int, str]:
         ("“”„‟«»″＂「」『』", '"'),
         ("‐‑", "-"),
         ("‒–—―−", "—"),
-        ("…。", "."),
+        ("…。।", "."),
         ("、", ","),
         ("→⇒➔", "="),
         ("\r\v\f\x1c\x1d\x1e\x85\u2028\u2029", "\n"),
-        ("\t\0\xa0\xad\u1680\u180e\u202f\u205f\u2060\u3000\ufeff", " "),
+        ("\t\0\x01\xa0\xad\u1680\u180e\u202f\u205f\u2060\u3000\ufeff", " "),
         ("".join(map(chr, range(0x2000, 0x200E))), " "),
     ):
         table.update(dict.fromkeys(map(ord, characters), plain))
@@ -40,84 +54,79 @@ def _folding() -> dict[int, str]:
 
 
 _FOLDING = _folding()
+_YES_NO = "|".join(sorted(WORDS["yes"] | WORDS["no"]))
 _TAG = re.compile(r"<\|?/?[a-z_]{1,20} ?/?\|?>|\[/?inst\]")
 _STYLE_TAG = re.compile(r"</?(?:b|i|u|em|strong|code|span|mark|text)>")
 _LABEL_TAG = re.compile(r"<(answer|verdict|conclusion|decision|response|output)>")
-_DOUBLE_QUOTED = re.compile(r'"[^"\n]{1,400}"')
-_SINGLE_QUOTED = re.compile(r"(?<!\w)'(?=\w)(?:[^'\n]|(?<=\w)'(?=\w)){1,400}'(?!\w)")
-_ANSWER_LABEL = re.compile(r"(?:answer|verdict|conclusion|response|output)[\"'*_` ]*[:=] *\Z")
-_MAX_QUOTED_WORDS = 3
+_LATEX = re.compile(r"\\(?:text(?:bf|it|rm)?|math(?:bf|rm)) ?\{")
+_DIRECTED = re.compile(r"[“„«「『][^“”„«»「」『』]{1,600}[”“»」』]")
+_QUOTED = re.compile(
+    r"(?<![\w\"])\"(?=\S)(?:[^\"]{1,600}\"|[^\"\n]{1,600})"
+    r"|(?<!\w)'(?=\w)(?:[^'\n]|(?<=\w)'(?=\w)){1,400}'(?!\w)"
+)
+_ANNOUNCED = re.compile(r"(?:answer|verdict|conclusion|response|output)[\"'*_` ]*(?:[:=]|is) *\Z")
+_OPTIONS = re.compile(
+    rf"(?<!\w)(?:{_YES_NO})(?!\w)[\W_]{{0,12}}(?:(?<!\w)(?:or|nor|vs|versus)(?!\w)|[/|])[\W_]{{0,12}}"
+    rf"(?:(?:verdict|answer)[\W_]{{0,4}})?(?<!\w)(?:{_YES_NO}|not)(?!\w)"
+)
 _END = re.compile(r"\n+|[!?]+|;|\.+(?=[\s\"')\]}*_~`$]|\Z)")
 _WORD = re.compile(r"(?:[^\W_]|[\u0300-\u036f])+(?:'[^\W_]+)*")
 _NUMBER_SIGN = re.compile(r"(?<!\w)no ?\Z")
 _NUMBER_NEXT = re.compile(r" *\d")
+_ABBREVIATION = re.compile(r"(?:(?<!\w)(?:dr|mr|mrs|ms|prof|vs|st)|(?<!\w)[a-z]\.[a-z])\Z")
 _TURN = re.compile(
     r"\n[ \t]*(?:#{2,}[ \t]*(?=\n)|(?:#{1,6} ?|\*\*)?(?:user|human|instruction|question|input|q)"
     r"(?:\*\*)?[ \t]*:)"
     r"|</s>|<\|(?:im_end|endoftext|eot_id|end|eos)\|>|<(?:end_of_turn|eos)>"
 )
-_ABBREVIATION = re.compile(r"(?:(?<!\w)(?:dr|mr|mrs|ms|prof|vs|st)|(?<!\w)[a-z]\.[a-z])\Z")
-
-_TELLING_WORDS = "|".join(sorted(vocabulary.YES | vocabulary.NO | vocabulary.LABELS | {"not"}))
-_TELLING = re.compile(
-    rf"(?<![^\W_])(?:{_TELLING_WORDS})(?![^\W_])"
-    r"|sarcas|n't|(?:it|this|they) (?:is|are)(?=\W{0,20}\Z)"
-)
-_APART = re.compile(r"[^\w']")
-
-MAX_SENTENCE = 5_000
-"""Characters in one piece of a sentence that has no end."""
-
-MAX_TELLING = 50_000
-"""Characters of telling sentences that are read from either end of an answer.
-
-Two to ten times what the longest chain of thought, 1,024 tokens, comes to.
-"""
-
-SOFT = " \n*_`~"
-"""Characters that part words without ending a phrase: white space and emphasis."""
 
 
-class Span(NamedTuple):
-    """Where a sentence stands in the answer."""
+class Sentence:
+    """One sentence of a folded text."""
 
-    start: int
-    stop: int
-    asks: bool
-    """Whether it ends in a question mark."""
+    def __init__(self, text: str, start: int, stop: int, mark: str, before: str) -> None:
+        """The sentence between two offsets, the mark that ends it, the text before it."""
+        self.text, self.start, self.stop, self.before = text, start, stop, before
+        self.mark, self.asks = mark, "?" in mark
+        self.body = text[start:stop]
 
+    @cached_property
+    def spans(self) -> list[tuple[int, int]]:
+        """Offsets of the words in the answer."""
+        return [match.span() for match in _WORD.finditer(self.text, self.start, self.stop)]
 
-class Sentence(NamedTuple):
-    """One sentence's words with the text between them."""
+    @cached_property
+    def words(self) -> list[str]:
+        """The words."""
+        return [self.text[a:b] for a, b in self.spans]
 
-    words: list[str]
-    spans: list[tuple[int, int]]
-    """Offsets of the words in the answer."""
-    gaps: list[str]
-    """`gaps[i]` stands before word i, the last one behind the last word."""
-    asks: bool
-    """Whether it ends in a question mark."""
-    polar: list[int | None]
-    """1 or 0 where a word is a yes or a no that may be a verdict."""
-    options: set[int]
-    """The words of echoed options, "Yes or No"."""
+    @cached_property
+    def gaps(self) -> list[str]:
+        """`gaps[i]` stands before word i, the last one behind the last word."""
+        edges = [self.start, *(at for span in self.spans for at in span), self.stop]
+        return [self.text[a:b] for a, b in zip(edges[::2], edges[1::2], strict=True)]
 
 
 def fold(text: str) -> str:
-    r"""The text in one case and spelling, of the same length, tags and quotations blanked.
+    r"""The text in one case and spelling, of the same length.
 
-    A thought in tags is blanked too, closed or cut (`postprocess.response.thoughts`).
+    Thoughts, tags and quotations become spaces, and so does the middle of an endless answer.
 
     >>> fold("“Yes” — it is\xa0<b>ＮＯ</b>")
     '"yes" — it is    no    '
     """
-    text = text.translate(_FOLDING)
-    text = blank_thoughts(text)
+    text = blank_thoughts(_DIRECTED.sub(_unquote, text).translate(_FOLDING))
+    if len(text) > 2 * EDGE:
+        head, tail = text[:EDGE], text[-EDGE:]
+        # A word cut in two is no word.
+        head = head[: max(head.rfind(" "), head.rfind("\n"), 0)]
+        tail = tail[min(at for at in (tail.find(" "), tail.find("\n"), EDGE) if at >= 0) :]
+        text = head + "\n" * (len(text) - len(head) - len(tail)) + tail
+    text = _LATEX.sub(_spaces, text.replace("\\boxed{", " boxed:"))
     if "<" in text or "[" in text:
         text = _TAG.sub(_untag, text)
-    for quoted in (_DOUBLE_QUOTED, _SINGLE_QUOTED):
-        text = quoted.sub(_unquote, text)
-    return text
+    text = _QUOTED.sub(_unquote, text)
+    return _OPTIONS.sub(lambda match: OPTIONS * len(match.group()), text)
 
 
 def first_turn(text: str) -> int | None:
@@ -133,97 +142,33 @@ def first_turn(text: str) -> int | None:
     return None if turn is None else turn.start()
 
 
-def spans(text: str) -> list[Span]:
-    """Where the sentences of a folded text are that hold a word, in order.
-
-    One of more than `MAX_SENTENCE` characters is cut between words.
-    """
-    found: list[Span] = []
-    start = 0
-    for end in _END.finditer(text):
-        stop = end.start()
-        if end.group() == ".":
+def sentences(text: str) -> list[Sentence]:
+    """The sentences of a folded text that hold a word or echoed options, in order."""
+    found: list[Sentence] = []
+    start = at = 0
+    for end in [*_END.finditer(text), None]:
+        stop, mark = (len(text), "") if end is None else (end.start(), end.group())
+        if mark == ".":
             ending = text[max(start, stop - 8) : stop]
-            numbers = _NUMBER_SIGN.search(ending) and _NUMBER_NEXT.match(text, end.end())
+            numbers = _NUMBER_SIGN.search(ending) and _NUMBER_NEXT.match(text, stop + 1)
             # "No. 5" and "Dr. No" go on.
             if numbers or _ABBREVIATION.search(ending):
                 continue
-        found.extend(_cut(text, start, stop, "?" in end.group()))
-        start = end.end()
-    found.extend(_cut(text, start, len(text), asks=False))
+        if OPTIONS in text[start:stop] or _WORD.search(text, start, stop):
+            found.append(Sentence(text, start, stop, mark, text[at:start]))
+            at = stop
+        start = stop + len(mark)
     return found
 
 
-def telling(text: str, found: list[Span]) -> list[int]:
-    """Which sentences, by their place, hold a word that a verdict could rest on.
-
-    Of an endless answer only what begins it and what ends it: `MAX_TELLING` characters each.
-    """
-    places = [k for k, span in enumerate(found) if _TELLING.search(text, span.start, span.stop)]
-    kept: set[int] = set()
-    for direction in (places, places[::-1]):
-        size = 0
-        for k in direction:
-            size += found[k].stop - found[k].start
-            if size > MAX_TELLING:
-                break
-            kept.add(k)
-    return sorted(kept)
-
-
-def sentence_at(text: str, span: Span) -> Sentence:
-    """The words of one sentence of a folded text."""
-    words: list[str] = []
-    spans: list[tuple[int, int]] = []
-    gaps: list[str] = []
-    at = span.start
-    for match in _WORD.finditer(text, span.start, span.stop):
-        words.append(match.group())
-        spans.append(match.span())
-        gaps.append(text[at : match.start()])
-        at = match.end()
-    gaps.append(text[at : span.stop])
-    polar = [1 if w in vocabulary.YES else 0 if w in vocabulary.NO else None for w in words]
-    sentence = Sentence(words, spans, gaps, span.asks, polar, set())
-    _mask_compounds(sentence)
-    _mask_options(sentence)
-    return sentence
-
-
-def stands_alone(sentence: Sentence, i: int) -> bool:
-    """Whether the yes or no at word i is said for itself.
-
-    Not where it is a determiner ("no dog"), the short form of number ("No. 5"), or spoken about
-    ("Yes if it is sarcastic", "No otherwise").
-    """
-    words, gaps = sentence.words, sentence.gaps
-    if i + 1 == len(words):
-        return words[i] != "no" or i == 0 or words[i - 1] != "oh"
-    following, gap = words[i + 1], gaps[i + 1].strip(SOFT)
-    if gap in ("'", '"') and gaps[i + 1][0] == " ":
-        # A quotation mark behind a space opens what follows.
-        gap = ""
-    if following in vocabulary.MEANINGS and not set(gap) - set("\"'(),"):
-        return words[i + 1 : i + 3] == ["if", "anything"]
-    if following == "for" and i + 2 < len(words):
-        target = words[i + 2]
-        if vocabulary.SARCASM.match(target) or target in ("non", "not", "literal"):
-            return False
-    if words[i] != "no":
-        # "the Yes Men"
-        named = i > 0 and words[i - 1] in ("the", "a", "my")
-        return bool(gap) or not named or following in vocabulary.CLAUSE_STARTERS
-    if i > 0 and words[i - 1] == "oh":
-        return False
-    if following[0].isdigit() and gap.startswith("."):
-        return False
-    return bool(gap) or following in vocabulary.CLAUSE_STARTERS
+def _spaces(match: re.Match[str]) -> str:
+    return " " * len(match.group())
 
 
 def _untag(match: re.Match[str]) -> str:
     """A tag as white space of its length: none of its letters is the model's word."""
     tag = match.group()
-    if tag.strip("</> ") in vocabulary.YES | vocabulary.NO:
+    if tag.strip("</> ") in WORDS["yes"] | WORDS["no"]:
         return tag
     if label := _LABEL_TAG.fullmatch(tag):
         return f" {label.group(1)}:"
@@ -231,69 +176,17 @@ def _untag(match: re.Match[str]) -> str:
 
 
 def _unquote(match: re.Match[str]) -> str:
-    """A quotation of more than a few words as spaces: it is the caption's voice, not the model's.
+    """A quotation as spaces: it is the caption's voice, not the model's.
 
-    Unless the quotation is the whole answer, or what a label announces.
+    Unless it is the whole answer, one word that stands for itself, or what a label announces.
     """
-    quoted = match.group()
-    if len(quoted.split(maxsplit=_MAX_QUOTED_WORDS)) <= _MAX_QUOTED_WORDS:
+    quoted, text = match.group(), match.string
+    before, behind = (
+        text[max(0, match.start() - 40) : match.start()],
+        text[match.end() : match.end() + 40],
+    )
+    whole = match.start() < 40 and not before.strip() and not behind.strip(" .\n")
+    own = re.fullmatch(r".[^\w\s]?\w{1,20}\W?.?", quoted) and not re.match(r" *\w", behind)
+    if whole or own or _ANNOUNCED.search(before.lower()):
         return quoted
-    text, start, end = match.string, match.start(), match.end()
-    before = text[max(0, start - 40) : start]
-    whole = start < 40 and not before.strip() and not text[end : end + 40].strip(" .\n")
-    if whole or _ANSWER_LABEL.search(before):
-        return quoted
-    return quoted[0] + " " * (len(quoted) - 2) + quoted[-1]
-
-
-def _cut(text: str, start: int, stop: int, asks: bool) -> Iterator[Span]:
-    """The sentence between two offsets, in pieces if it is very long."""
-    while start < stop:
-        end = stop
-        if stop - start > MAX_SENTENCE:
-            apart = _APART.search(text, start + MAX_SENTENCE, stop)
-            end = apart.start() if apart else stop
-        if _WORD.search(text, start, end):
-            yield Span(start, end, asks)
-        start = end
-
-
-def _mask_compounds(sentence: Sentence) -> None:
-    """Take the polarity from "no-one", "yes-man" and the like."""
-    words, gaps, polar = sentence.words, sentence.gaps, sentence.polar
-    for i, value in enumerate(polar):
-        if value is None:
-            continue
-        left = i > 0 and gaps[i] == "-" and words[i - 1] not in vocabulary.LABELS
-        right = i + 1 < len(words) and gaps[i + 1] == "-" and polar[i + 1] is None
-        if (left and words[i - 1] not in vocabulary.YES | vocabulary.NO) or right:
-            polar[i] = None
-
-
-def _mask_options(sentence: Sentence) -> None:
-    """Take the polarity from both of "Yes or No", "yes/no", "Verdict: Yes or Verdict: No"."""
-    words, gaps, polar = sentence.words, sentence.gaps, sentence.polar
-    first: int | None = None
-    for i, value in enumerate(polar):
-        if value is None:
-            continue
-        if words[i + 1 : i + 3] == ["or", "not"]:
-            polar[i] = None
-            sentence.options.update((i, i + 1, i + 2))
-            continue
-        if first is not None and polar[first] != value and i - first <= 6:
-            between = words[first + 1 : i]
-            if between:
-                joined = vocabulary.COORDINATED.issuperset(
-                    between
-                ) and not vocabulary.COORDINATORS.isdisjoint(between)
-            else:
-                joined = not set(gaps[i]) - set(" *_`~\"'/|,\\&-—+()[]<>")
-                # "No — yes, it does not match" answers first.
-                joined = joined and ("—" not in gaps[i] or i + 1 == len(words))
-            if joined and stands_alone(sentence, i):
-                polar[first] = polar[i] = None
-                sentence.options.update(range(first, i + 1))
-                first = None
-                continue
-        first = i
+    return quoted[0] + re.sub(r"[^\n]", " ", quoted[1:-1]) + quoted[-1]

@@ -17,7 +17,7 @@ from typing import Any
 from lmms_eval_tasks.annotation.plan import TASKS
 from lmms_eval_tasks.annotation.results import accepted, collect, vote_lines, write_lines
 from lmms_eval_tasks.annotation.store import Store
-from lmms_eval_tasks.folder import load_folder
+from lmms_eval_tasks.dataset.folder import load_folder
 from postprocess.measure.agreement import Agreement, People, agreement, people
 from postprocess.measure.stats import Estimate
 from postprocess.tables import papers as reference

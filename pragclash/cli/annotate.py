@@ -14,7 +14,7 @@ from pathlib import Path
 from lmms_eval_tasks.annotation.guard import is_loopback
 from lmms_eval_tasks.annotation.plan import TASKS, items_of
 from lmms_eval_tasks.annotation.store import Store, annotator_name
-from lmms_eval_tasks.folder import load_folder
+from lmms_eval_tasks.dataset.folder import load_folder
 
 DATABASE = "votes.sqlite3"
 """The votes file inside the dataset folder."""

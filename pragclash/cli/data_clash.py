@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 
 from lmms_eval_tasks.clash.make import release
-from lmms_eval_tasks.current import data_home
+from lmms_eval_tasks.dataset.current import data_home
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -28,7 +28,11 @@ class Command(NamedTuple):
 COMMANDS: dict[str, Command] = {
     "validate": Command("pragclash.cli.validate", "check a dataset folder and list all its faults"),
     "score": Command("pragclash.cli.score", "score prediction files anew, check stored flags"),
+    "reproduce": Command(
+        "pragclash.cli.reproduce", "the CLASH paper's tables from your copy of its release"
+    ),
     "tables": Command("postprocess.tables.build", "the papers' tables from run folders"),
+    "power": Command("pragclash.cli.power", "how many pictures a difference needs"),
     "report": Command("pragclash.cli.report", "one self-contained page about one or several runs"),
     "compare": Command("postprocess.publish.compare", "two runs on the same pictures"),
     "export": Command("postprocess.publish.export", "submissions: Every Eval Ever, Hugging Face"),
@@ -49,13 +53,13 @@ DATA: dict[str, Command] = {
         "CLASH from your copies of the release and of COCO train2017",
     ),
     "clash-build": Command(
-        "lmms_eval_tasks.clash.make.build", "CLASH samples out of any pictures with captions"
+        "pragclash.cli.data_clash_build", "CLASH samples out of any pictures with captions"
     ),
     "clash-qc": Command(
-        "lmms_eval_tasks.clash.make.check", "check CLASH samples by rules, or by a model too"
+        "pragclash.cli.data_clash_qc", "check CLASH samples by rules, or by a model too"
     ),
     "clash-categories": Command(
-        "lmms_eval_tasks.clash.make.categories", "categories of CLASH samples; --derive"
+        "pragclash.cli.data_clash_categories", "categories of CLASH samples; --derive"
     ),
 }
 """What `pragclash data ...` builds."""

@@ -10,14 +10,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from lmms_eval_tasks.current import current_folder
-from lmms_eval_tasks.folder import (
-    BENCHMARKS,
-    Folder,
-    FolderError,
-    format_of,
-    load_folder,
-)
+from lmms_eval_tasks.dataset.current import current_folder
+from lmms_eval_tasks.dataset.folder import Folder, FolderError, format_of, load_folder
+from postprocess.benchmarks import benchmarks
 from postprocess.publish import report
 from postprocess.publish.report_pairs import Media
 
@@ -44,12 +39,12 @@ def media_of(folders: list[Path]) -> dict[str, Media]:
     """Pictures and captions by dataset fingerprint; a folder that cannot be used is named."""
     found: list[Folder] = []
     for path in folders:
-        for benchmark in BENCHMARKS:
+        for benchmark in benchmarks():
             below = path / benchmark
             place = below if below.is_dir() else path
             if (place / format_of(benchmark).rows_file).is_file():
                 _add(found, place, benchmark)
-    for benchmark in BENCHMARKS:
+    for benchmark in benchmarks():
         _add(found, None, benchmark)
     return {folder.fingerprint: _media(folder) for folder in reversed(found)}
 

@@ -10,14 +10,17 @@ import argparse
 import json
 from pathlib import Path
 
-from lmms_eval_tasks.folder import BENCHMARKS, check_folder, load_folder
+from lmms_eval_tasks.dataset.folder import check_folder, load_folder
+from postprocess.benchmarks import benchmarks
 from pragclash.cli.arguments import add_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `pragclash validate`."""
     parser.add_argument("folder", type=Path, help="folder with manifest.json, rows and images/")
-    parser.add_argument("--benchmark", choices=BENCHMARKS, help="default: what the manifest says")
+    parser.add_argument(
+        "--benchmark", choices=list(benchmarks()), help="default: what the manifest says"
+    )
     add_json(parser)
 
 

@@ -16,8 +16,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lmms_eval_tasks.current import current_folder
-from lmms_eval_tasks.folder import FolderError
+from lmms_eval_tasks.dataset.current import current_folder
+from lmms_eval_tasks.dataset.folder import FolderError
 from postprocess.benchmarks.pragmatch_tasks import tags_of, task_names
 from pragclash.harness.cache import benchmarks_of
 

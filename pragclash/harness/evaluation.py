@@ -25,7 +25,7 @@ from postprocess.secrets import (
     without_secrets,
 )
 from pragclash.harness import asking, cache, identity, saving, seals, tasks
-from pragclash.harness.arguments import UsageError, check_arguments
+from pragclash.harness.arguments import UsageError, check_arguments, check_config
 
 if TYPE_CHECKING:
     import argparse
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 class Outcome:
     """What became of the evaluations of one call."""
 
+    argv: Sequence[str] = ()
+    """The call's arguments."""
     default_model: bool = False
     """Whether the embedded model stands in where none is named."""
     failures: list[str] = field(default_factory=list)
@@ -53,7 +55,10 @@ class Outcome:
         """
         with redacted_output():
             try:
+                check_config(tasks.option(self.argv, "--config"))
                 call()
+            except UsageError as error:
+                self.fail(str(error), 2)
             except KeyboardInterrupt:
                 self.fail("interrupted; with --use_cache PATH the same command goes on", 130)
             for failure in self.failures:
@@ -78,7 +83,7 @@ def install(argv: Sequence[str], default_model: bool = False) -> Outcome | None:
 
     if _installed:
         return None
-    outcome = Outcome(default_model)
+    outcome = Outcome(argv, default_model)
     _installed.append(outcome)
     tasks.install(lmms_eval.tasks.TaskManager)
     cli.cli_evaluate_single = _watched(cli.cli_evaluate_single, outcome)
@@ -147,8 +152,8 @@ def announcement(task_dict: Mapping[str, Any], limit: float | None, offset: int 
 
     n_docs = n_requests = 0
     pictures: set[Any] = set()
-    tasks = list(identity.leaves(task_dict))
-    for task in tasks:
+    chosen_tasks = list(tasks.leaves(task_dict))
+    for task in chosen_tasks:
         rows = task.eval_docs_no_media
         size = get_sample_size(task, limit)
         stop = len(rows) if size is None else min(len(rows), offset + size)
@@ -159,7 +164,7 @@ def announcement(task_dict: Mapping[str, Any], limit: float | None, offset: int 
             ids = rows["image_id"]
             pictures.update(ids[i] for i in chosen)
     seen = f"{len(pictures)} pictures, " if pictures else ""
-    return f"lmms_eval: {len(tasks)} tasks, {n_docs} documents, {seen}{n_requests} requests"
+    return f"lmms_eval: {len(chosen_tasks)} tasks, {n_docs} documents, {seen}{n_requests} requests"
 
 
 def _checked(simple_evaluate: Callable[..., Any], outcome: Outcome) -> Callable[..., Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -90,6 +90,15 @@ def any_ours(names: Iterable[str]) -> bool:
     return False
 
 
+def leaves(task_dict: Mapping[Any, Any]) -> Iterable[Any]:
+    """The single tasks of the harness's nested mapping of loaded tasks."""
+    for task in task_dict.values():
+        if isinstance(task, Mapping):
+            yield from leaves(task)
+        else:
+            yield task[1] if isinstance(task, tuple) else task
+
+
 def names_in(path: str) -> set[str]:
     """Names of the tasks and bundles below a folder."""
     import lmms_eval.tasks
@@ -109,7 +118,7 @@ def install(manager: Any) -> None:
     ) -> dict[str, Any]:
         own = [include_path] if isinstance(include_path, str) else list(include_path or [])
         asks_ours = not _named or any_ours(_named) or any(map(_LISTS.match, _named))
-        ours = _read(manager, TASK_PATH) if asks_ours else {}
+        ours = _read(manager, TASK_PATH) if include_defaults and asks_ours else {}
         only_ours = bool(_named) and set(_named) <= set(ours)
         index = {**ours, **original(self, own, False)}
         return index if only_ours or not include_defaults else {**index, **_defaults(manager)}

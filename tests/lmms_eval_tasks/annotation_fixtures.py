@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from lmms_eval_tasks.folder import write_folder
+from lmms_eval_tasks.dataset.folder import write_folder
 
 HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=2</script>&amp; \u202eabc'
 

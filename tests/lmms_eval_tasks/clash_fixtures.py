@@ -7,7 +7,7 @@ from pathlib import Path
 from PIL import Image
 
 from lmms_eval_tasks.clash.data import sample_id_of
-from lmms_eval_tasks.folder import write_folder
+from lmms_eval_tasks.dataset.folder import write_folder
 
 _OBJECTS = (
     ("A red kite hangs over the beach.", "kite", "drone", "What hangs over the beach?", "animals"),

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from lmms_eval_tasks.annotation.pictures import picture as page_picture
-from lmms_eval_tasks.folder import picture_fault
+from lmms_eval_tasks.dataset.pictures import picture_fault
 from lmms_eval_tasks.harness import build_docs, picture_of
 from postprocess import pictures
 from postprocess.publish import thumbnails

@@ -42,7 +42,7 @@ from lmms_eval_tasks.clash.finetune.data import (
     keep,
 )
 from lmms_eval_tasks.clash.prompts import Instruction, instruction
-from lmms_eval_tasks.folder import Folder, FolderError, load_folder
+from lmms_eval_tasks.dataset.folder import Folder, FolderError, load_folder
 
 if TYPE_CHECKING:
     from lmms_eval_tasks.clash.finetune.train import Settings

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lmms_eval_tasks.clash.prompts import compose
-from lmms_eval_tasks.folder import Folder
+from lmms_eval_tasks.dataset.folder import Folder
 from postprocess.pictures import picture_of
 
 CONFLICT_TARGET = "Conflicting information."

@@ -16,8 +16,8 @@ from typing import TypeAlias
 
 from lmms_eval_tasks.clash.data import OfficialPrompt, prompt_hash
 from lmms_eval_tasks.clash.prompts import SLOTS
-from lmms_eval_tasks.files import UnreadableError, read_bytes
-from lmms_eval_tasks.folder import check_text
+from lmms_eval_tasks.dataset.checks import check_text
+from lmms_eval_tasks.dataset.files import UnreadableError, read_bytes
 
 PROMPTS_FILE = "src/models/prompts.py"
 CONSTANTS = {

@@ -19,9 +19,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lmms_eval_tasks import folder
-from lmms_eval_tasks.current import current_folder, data_home
-from lmms_eval_tasks.journal import Journal
+from lmms_eval_tasks.dataset import folder
+from lmms_eval_tasks.dataset.checks import Fault
+from lmms_eval_tasks.dataset.current import current_folder, data_home
+from lmms_eval_tasks.dataset.files import sha256
+from lmms_eval_tasks.dataset.journal import Journal
+from lmms_eval_tasks.dataset.pictures import picture_fault
 from lmms_eval_tasks.pragmatch.make import audit, cues, donors, literal, mmsd, picture_text
 from lmms_eval_tasks.pragmatch.make.card import card
 from lmms_eval_tasks.pragmatch.make.normalise import normalise
@@ -360,7 +363,7 @@ class _Builder:
         status = found.stat()
         key = f"{image_id}:{status.st_size}:{status.st_mtime_ns}"
         if key not in journal:
-            journal.put(key, [folder.picture_fault(found), mmsd.sha256(found)])
+            journal.put(key, [picture_fault(found), sha256(found)])
         fault, digest = journal[key]
         if fault is None:
             self.pictures[image_id] = Picture(found, digest)
@@ -485,7 +488,7 @@ class _Builder:
                     rows.append(_row(x, "P", masked[x][cue], folds[x], cue, "mask"))
                     found[cue]["masked"] += 1
                 rng = Random(f"{seed}:{x}:{cue}:inject")
-                injected = cues.edit(clean["M"], cue, rng, "inject", texts.get(x))
+                injected = cues.inject(clean["M"], cue, rng, texts.get(x))
                 if injected is not None:
                     rows.append(_row(x, "M", injected, folds[x], cue, "inject"))
         leaking = {sample for ids in donors.find_leaks(rows).values() for sample in ids}
@@ -536,7 +539,7 @@ def _m_candidates(path: Path) -> dict[str, dict[str, str]]:
                 by_picture[str(row["image_id"])] = str(row["caption"])
             except (ValueError, TypeError, KeyError, RecursionError) as error:
                 raise folder.FolderError(
-                    path, [folder.Fault(file.name, number, f"is no candidate ({error!r})")]
+                    path, [Fault(file.name, number, f"is no candidate ({error!r})")]
                 ) from error
     return found
 
@@ -601,7 +604,7 @@ def _build_key(out: Path) -> str | None:
 
 
 def _masks(post: str, text: str | None) -> dict[str, str]:
-    found = {cue: cues.mask(post, cue, None, text) for cue in CUES}
+    found = {cue: cues.mask(post, cue, text) for cue in CUES}
     return {cue: caption for cue, caption in found.items() if caption is not None}
 
 

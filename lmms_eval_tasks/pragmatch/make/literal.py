@@ -14,9 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lmms_eval_tasks.folder import Fault, check_id, check_text
-from lmms_eval_tasks.journal import Journal
-from lmms_eval_tasks.pragmatch.make.mmsd import SourceError, read_json, sha256
+from lmms_eval_tasks.dataset.checks import Fault, check_id, check_text
+from lmms_eval_tasks.dataset.files import sha256
+from lmms_eval_tasks.dataset.journal import Journal
+from lmms_eval_tasks.pragmatch.make.mmsd import SourceError, read_json
 from postprocess.pictures import picture_of
 from postprocess.response.line import is_failed, split_response
 

@@ -8,13 +8,13 @@ must never go through a float. Nothing is downloaded, and nothing outside the fo
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from lmms_eval_tasks.folder import Fault, check_id, check_text
+from lmms_eval_tasks.dataset.checks import Fault, check_id, check_text, rounded_ids
+from lmms_eval_tasks.dataset.files import sha256
 
 SPLITS = {"train": 19_816, "valid": 2_410, "test": 2_409}
 """Split to the number of posts MMSD2.0 has in it."""
@@ -29,7 +29,6 @@ _HUB_COLUMNS = {"id", "text", "label", "image"}
 _SPLIT_NAMES = {"valid": ("valid", "validation", "val")}
 _PICTURE_FOLDERS = ("", "images", "dataset_image", "data/dataset_image", "data/images")
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
-_FLOAT_EXACT = 2**53
 _MAX_SHOWN = 5
 
 
@@ -297,9 +296,7 @@ def _checked(rows: Iterable[tuple[int, Any]], file: str) -> list[Post]:
                 messages.append(f"image_id {post.image_id} stands in row {first} already")
             posts.append(post)
         faults += [Fault(file, number, message) for message in messages]
-    large = [int(x) for x in seen if x.isdecimal() and int(x) > _FLOAT_EXACT]
-    # One such id may be exact by chance; many that are all exact went through a float.
-    if len(large) >= 3 and all(int(float(x)) == x for x in large):
+    if rounded_ids(seen):
         faults.append(Fault(file, None, "every image_id looks rounded by a float: read it as text"))
     if not posts and not faults:
         faults.append(Fault(file, None, "holds no rows"))
@@ -356,15 +353,6 @@ def _provenance(name: str, files: Sequence[Path], posts: Sequence[Post]) -> dict
         "rows": len(posts),
         "sarcastic": sum(post.label for post in posts),
     }
-
-
-def sha256(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _relative(path: Path, root: Path) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 _URL = re.compile(r"\b(?:https?://|www\.)\S+|\bpic\.twitter\.com/\S+", re.IGNORECASE)
-_MENTION = re.compile(r"(?<!\w)@\s?\w+")
+_MENTION = re.compile(r"@\s?\w+")
 _TOKEN = re.compile(
     r"<\w+>"  # a placeholder
     r"|(?<!\S)[:;=][-']?[()dp/|o](?!\S)"  # an emoticon

@@ -16,7 +16,7 @@ from lmms_eval_tasks.annotation.plan import (
     spacing,
     token,
 )
-from lmms_eval_tasks.folder import load_folder
+from lmms_eval_tasks.dataset.folder import load_folder
 from tests.lmms_eval_tasks.annotation_fixtures import caption_folder
 
 SARCASM = TASKS["sarcasm"]

@@ -15,7 +15,7 @@ from lmms_eval_tasks.annotation.guard import HEADERS, MAX_BODY
 from lmms_eval_tasks.annotation.plan import TASKS, items_of
 from lmms_eval_tasks.annotation.server import STATIC, Session, application
 from lmms_eval_tasks.annotation.store import Store
-from lmms_eval_tasks.folder import load_folder
+from lmms_eval_tasks.dataset.folder import load_folder
 from tests.lmms_eval_tasks.annotation_fixtures import HOSTILE, caption_folder, caption_rows, picture
 from tests.lmms_eval_tasks.clash_fixtures import clash_folder
 

@@ -10,8 +10,8 @@ from lmms_eval_tasks.clash.data import (
     prompt_hash,
     sample_id_of,
 )
-from lmms_eval_tasks.clash.make.sample_files import read_rows
-from lmms_eval_tasks.folder import FolderError, check_folder, load_folder
+from lmms_eval_tasks.clash.make.check.samples import read_rows
+from lmms_eval_tasks.dataset.folder import FolderError, check_folder, load_folder
 from postprocess.read.matching import open_outcome
 from tests.lmms_eval_tasks.clash_fixtures import clash_folder, clash_rows
 

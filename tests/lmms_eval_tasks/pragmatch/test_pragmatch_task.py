@@ -10,7 +10,7 @@ import yaml
 from PIL import Image
 
 import lmms_eval_tasks.pragmatch
-from lmms_eval_tasks.folder import load_folder, write_folder
+from lmms_eval_tasks.dataset.folder import load_folder, write_folder
 from lmms_eval_tasks.pragmatch import task as pragmatch
 from lmms_eval_tasks.pragmatch.data import has_rows
 from lmms_eval_tasks.pragmatch.prompts import PROMPTS, question
@@ -18,7 +18,7 @@ from postprocess.benchmarks.pragmatch_tasks import CUES, spec_of, tags_of, task_
 from postprocess.measure import pragmatch as metrics
 from postprocess.response.line import attach_response
 from tests import TESTS
-from tests.lmms_eval_tasks.test_folder import png
+from tests.lmms_eval_tasks.dataset.test_folder import png
 
 FOLDER = Path(lmms_eval_tasks.pragmatch.__file__).parent
 SNAPSHOTS = TESTS / "lmms_eval_tasks" / "snapshots" / "pragmatch_prompts.json"

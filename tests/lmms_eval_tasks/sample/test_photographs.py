@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from lmms_eval_tasks.folder import check_folder, load_folder
+from lmms_eval_tasks.dataset.folder import check_folder, load_folder
 from lmms_eval_tasks.pragmatch.make.donors import MAX_SIMILARITY, check_leaks
 from model_wrappers.embedded import weights
 from tests import TESTS

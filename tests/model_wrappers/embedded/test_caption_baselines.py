@@ -12,7 +12,7 @@ pytest.importorskip("lmms_eval")
 
 from PIL import Image
 
-from lmms_eval_tasks.folder import write_folder
+from lmms_eval_tasks.dataset.folder import write_folder
 from lmms_eval_tasks.pragmatch.make.caption_only import (
     FORMAT_FEATURES,
     CaptionOnly,

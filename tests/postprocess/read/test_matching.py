@@ -156,6 +156,7 @@ def test_a_judge_gives_a_label_or_none(text, relaxed):
     assert label is None or label in matching.JUDGE_LABELS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     ["(", "(A)(B)", "((A))", "y", "ing ", "a" * 97 + " ", "\x00", "\ud800", "!", " ", "answer ",

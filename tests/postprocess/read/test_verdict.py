@@ -183,6 +183,7 @@ UNITS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("prompt", PROMPTS)
 def test_work_grows_no_faster_than_the_length(unit, prompt):
@@ -205,6 +206,7 @@ def test_work_grows_no_faster_than_the_length(unit, prompt):
     assert calls(32_000) <= 6 * calls(8_000) + 1_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", UNITS)
 def test_patterns_do_not_backtrack_over_the_whole_answer(unit):
     def seconds(length):

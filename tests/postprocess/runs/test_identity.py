@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lmms_eval_tasks.folder import write_folder
+from lmms_eval_tasks.dataset.folder import write_folder
 from postprocess.runs.folder import read_runs
 from postprocess.runs.identity import UNKNOWN, described, identity, own_settings, why_not_together
 from pragclash.harness import evaluate_once

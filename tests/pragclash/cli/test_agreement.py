@@ -7,7 +7,7 @@ import pytest
 
 from lmms_eval_tasks.annotation.plan import TASKS, items_of
 from lmms_eval_tasks.annotation.store import Store
-from lmms_eval_tasks.folder import load_folder
+from lmms_eval_tasks.dataset.folder import load_folder
 from pragclash.cli import agreement
 from tests.lmms_eval_tasks.annotation_fixtures import caption_folder
 from tests.lmms_eval_tasks.clash_fixtures import clash_folder

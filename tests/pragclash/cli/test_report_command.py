@@ -5,7 +5,7 @@ import argparse
 import pytest
 from PIL import Image
 
-from lmms_eval_tasks.folder import write_folder
+from lmms_eval_tasks.dataset.folder import write_folder
 from pragclash.cli import report
 from tests.postprocess import synthetic
 from tests.postprocess.run_folders import write_run

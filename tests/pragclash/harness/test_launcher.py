@@ -15,7 +15,7 @@ import pytest
 from hypothesis import strategies as st
 from PIL import Image
 
-from lmms_eval_tasks.folder import write_folder
+from lmms_eval_tasks.dataset.folder import write_folder
 from postprocess.measure import pragmatch as metrics
 from postprocess.measure.groups import Answer
 from pragclash.harness import tasks
@@ -25,7 +25,7 @@ from pragclash.harness.answers import (
     faults_of,
     mend_errors,
 )
-from pragclash.harness.arguments import UsageError, check_arguments
+from pragclash.harness.arguments import UsageError, check_arguments, check_config
 from pragclash.harness.cache import benchmarks_of, portions
 from pragclash.harness.evaluation import Outcome, _watched
 
@@ -191,7 +191,12 @@ def test_two_ranks_give_the_metrics_of_one(launch, tmp_path):
 @pytest.mark.parametrize(
     ("rule", "status", "line"),
     [
-        ("''", 1, "pragmatch_pm: all 18 answers are empty: this is no result"),
+        pytest.param(
+            "''",
+            1,
+            "pragmatch_pm: all 18 answers are empty: this is no result",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             repr(FAILED),
             1,
@@ -231,6 +236,10 @@ def given(**changes: object) -> Namespace:
         "limit": None,
         "offset": 0,
         "repeats": 1,
+        "batch_size": 1,
+        "max_batch_size": None,
+        "num_fewshot": None,
+        "gen_kwargs": "",
         "log_samples": False,
         "predict_only": False,
         "output_path": None,
@@ -263,6 +272,17 @@ def manager(monkeypatch, data):
         ({"limit": float("nan")}, "asks nothing"),
         ({"offset": -3}, "below 0"),
         ({"repeats": 2}, "scored on one greedy answer"),
+        ({"batch_size": "abc"}, "--batch_size abc: a number from 1"),
+        ({"batch_size": "0"}, "--batch_size 0: a number from 1"),
+        ({"batch_size": "auto:0"}, "--batch_size auto:0: a number from 1"),
+        ({"max_batch_size": 0}, "--max_batch_size 0 is below 1"),
+        ({"limit": 1.5}, "--limit 1.5 is no count"),
+        ({"limit": float("inf")}, "--limit inf: leave it out"),
+        ({"limit": "many"}, "--limit 'many' is no number"),
+        ({"offset": 1000}, "pragmatch_pm has 18 documents, nothing is left"),
+        ({"tasks": "pragmatch_p,pragmatch_pm", "offset": 9}, "pragmatch_p has 9 documents"),
+        ({"num_fewshot": 3}, "--num_fewshot 3: pragmatch_pm is asked without examples"),
+        ({"gen_kwargs": "blah"}, "--gen_kwargs 'blah': write name=value"),
         ({"log_samples": True}, "need --output_path"),
         ({"output_path": "/proc/none"}, "--output_path /proc/none cannot be written"),
         ({"include_path": "/none"}, "--include_path /none is not a folder"),
@@ -273,8 +293,39 @@ def test_arguments_that_cannot_be_used_are_one_line(manager, changes, line):
         check_arguments(given(**changes))
 
 
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ("tasks: [", "no YAML: while parsing"),
+        ("just words", "write `name: value` lines"),
+        ("- tasks: clash_mc\n- 3", "write `name: value` lines"),
+        ("tasks: [pragmatch_pm]", "tasks must be text"),
+        ("", "write `name: value` lines"),
+        (b"\xff\xfe\x00", "cannot be read"),
+        (None, "cannot be read: No such file"),
+    ],
+)
+def test_a_configuration_that_cannot_be_used_is_one_line(tmp_path, content, line):
+    path = tmp_path / "run.yaml"
+    if content is not None:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(UsageError, match=line) as refused:
+        check_config(str(path))
+    assert "\n" not in str(refused.value)
+    assert check_config(None) is None
+
+
+def test_a_broken_configuration_exits_2_without_a_traceback(launch, tmp_path):
+    (tmp_path / "run.yaml").write_text("tasks: [")
+    done = launch("--config", "run.yaml")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stderr.splitlines()[-1].startswith("lmms_eval: --config run.yaml: no YAML")
+    assert "Traceback" not in done.stdout + done.stderr
+
+
 def test_arguments_that_can_be_used_pass(manager, tmp_path):
     check_arguments(given(tasks="pragmatch_p*,pragmatch_m", limit=3.0, output_path=str(tmp_path)))
+    check_arguments(given(model_args='a={"x": 1, "y": 2},b=3', batch_size="auto:4", offset=17))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -306,6 +357,7 @@ def test_a_bundle_drops_what_the_data_cannot_fill(manager):
     assert names[-1] == "pragmatch_m_plus_ocr", "a task named by itself is never dropped"
 
 
+@pytest.mark.slow
 def test_an_unknown_task_exits_2_without_a_traceback(launch):
     done = launch("--tasks", "no_such_task", "--model", "dummy")
     assert done.returncode == 2, done.stdout + done.stderr

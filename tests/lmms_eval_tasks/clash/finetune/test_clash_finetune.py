@@ -22,7 +22,7 @@ from transformers import AutoModelForImageTextToText, TrainerCallback
 from lmms_eval_tasks.clash.finetune import command as finetune
 from lmms_eval_tasks.clash.finetune import train as finetune_train
 from lmms_eval_tasks.clash.finetune.card import card, public_name
-from lmms_eval_tasks.folder import load_folder
+from lmms_eval_tasks.dataset.folder import load_folder
 from postprocess.response.line import read_response
 from tests import ROOT
 from tests.lmms_eval_tasks.clash_fixtures import clash_folder, clash_rows

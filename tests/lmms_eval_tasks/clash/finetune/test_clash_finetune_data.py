@@ -31,7 +31,7 @@ from lmms_eval_tasks.clash.finetune.data import (
     target_of,
 )
 from lmms_eval_tasks.clash.prompts import INSTRUCTIONS
-from lmms_eval_tasks.folder import load_folder
+from lmms_eval_tasks.dataset.folder import load_folder
 from postprocess.read.matching import open_outcome
 from tests.lmms_eval_tasks.clash_fixtures import clash_folder, clash_rows, picture
 from tests.model_wrappers.tiny import BUILDERS, CHAT_TEMPLATE, TinyModels, tiny_models

@@ -19,8 +19,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from lmms_eval_tasks.clash.make import build, check
-from lmms_eval_tasks.clash.make.captions import find_picture, read_captions, sources
+from lmms_eval_tasks.clash.make.check.votes import keep_accepted
 from lmms_eval_tasks.clash.make.endpoint import (
     Asker,
     Budget,
@@ -30,9 +29,13 @@ from lmms_eval_tasks.clash.make.endpoint import (
     Passing,
     Reply,
 )
-from lmms_eval_tasks.clash.make.generate_llm import json_object
-from lmms_eval_tasks.folder import load_folder
-from lmms_eval_tasks.journal import Journal
+from lmms_eval_tasks.clash.make.generate.build import Settings, build
+from lmms_eval_tasks.clash.make.generate.captions import find_picture, read_captions, sources
+from lmms_eval_tasks.clash.make.replies import json_object
+from lmms_eval_tasks.dataset.folder import load_folder
+from lmms_eval_tasks.dataset.journal import Journal
+from pragclash.cli import data_clash_qc
+from pragclash.cli.data_clash_build import add_arguments, run
 from tests.lmms_eval_tasks.fake_endpoint import KEY, FakeEndpoint
 
 SUBJECTS = ("dog", "cat", "pizza", "bus", "red car", "two people")
@@ -75,7 +78,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 def arguments(material: Path, out: Path, *more: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    build.add_arguments(parser)
+    add_arguments(parser)
     return parser.parse_args(
         [
             *("--captions", str(material / "captions.json")),
@@ -94,7 +97,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 
 def test_rules_make_a_folder_that_is_sound(material: Path, tmp_path: Path) -> None:
-    assert build.run(arguments(material, tmp_path / "out" / "clash")) == 0
+    assert run(arguments(material, tmp_path / "out" / "clash")) == 0
     folder = load_folder(tmp_path / "out" / "clash", "clash")
     assert folder.kind == "custom"
     assert len(folder.rows) >= N_PICTURES
@@ -106,22 +109,22 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_does_not(
 ) -> None:
     made = []
     for name, seed in (("a", "0"), ("b", "0"), ("c", "1")):
-        build.run(arguments(material, tmp_path / name, "--seed", seed))
+        run(arguments(material, tmp_path / name, "--seed", seed))
         made.append(files_of(tmp_path / name))
     assert made[0] == made[1]
     assert made[0]["samples.jsonl"] != made[2]["samples.jsonl"]
 
 
 def test_n_takes_a_first_part_and_spreads_over_pictures(material: Path, tmp_path: Path) -> None:
-    build.run(arguments(material, tmp_path / "some", "--n", "6"))
-    build.run(arguments(material, tmp_path / "all"))
+    run(arguments(material, tmp_path / "some", "--n", "6"))
+    run(arguments(material, tmp_path / "all"))
     some = load_folder(tmp_path / "some", "clash").rows
     assert len(some) == len({row["image_id"] for row in some}) == 6
     assert some == load_folder(tmp_path / "all", "clash").rows[:6]
 
 
 def test_no_picture_gets_more_samples_than_allowed(material: Path, tmp_path: Path) -> None:
-    build.run(arguments(material, tmp_path / "out", "--per-picture", "1"))
+    run(arguments(material, tmp_path / "out", "--per-picture", "1"))
     ids = [row["image_id"] for row in load_folder(tmp_path / "out", "clash").rows]
     assert len(ids) == len(set(ids))
 
@@ -135,7 +138,7 @@ def test_missing_pictures_and_faulty_captions_are_counted(
     records[2]["image_id"] = 1.5e18
     records[3]["file_name"] = "../../secret.png"
     (material / "captions.json").write_text(json.dumps(records))
-    build.run(arguments(material, tmp_path / "out", "--json"))
+    run(arguments(material, tmp_path / "out", "--json"))
     report = json.loads(capsys.readouterr().out)
     assert report["missing_pictures"]["1"] == "is missing"
     assert report["missing_pictures"]["4"] == "is missing"
@@ -168,12 +171,12 @@ def test_a_faulty_endpoint_yields_the_file_of_a_healthy_one(
     material: Path, tmp_path: Path, fakes: Any, seed: int
 ) -> None:
     healthy = fakes()
-    build.run(arguments(material, tmp_path / "healthy", *OPENAI, "--n", "10"))
+    run(arguments(material, tmp_path / "healthy", *OPENAI, "--n", "10"))
     faulty = fakes(seed=seed)
     args = arguments(
         material, tmp_path / "faulty", *OPENAI, "--n", "10", "--parallel", "3", "--tries", "6"
     )
-    build.run(args)
+    run(args)
     assert files_of(tmp_path / "faulty") == files_of(tmp_path / "healthy")
     assert faulty.faults, "the server behaved: the test shows nothing"
     assert len(healthy.prompts) == 30
@@ -187,9 +190,9 @@ def test_every_kind_of_fault_is_met_and_survived(
     material: Path, tmp_path: Path, fakes: Any
 ) -> None:
     fakes()
-    build.run(arguments(material, tmp_path / "healthy", *OPENAI))
+    run(arguments(material, tmp_path / "healthy", *OPENAI))
     faulty = fakes(seed=5, rate=0.6)
-    build.run(arguments(material, tmp_path / "faulty", *OPENAI, "--parallel", "8", "--tries", "9"))
+    run(arguments(material, tmp_path / "faulty", *OPENAI, "--parallel", "8", "--tries", "9"))
     assert files_of(tmp_path / "faulty") == files_of(tmp_path / "healthy")
     kinds = set(faulty.faults)
     assert kinds >= {"429", "500", "time-out", "half a JSON", "apology"}
@@ -199,7 +202,7 @@ def test_parallel_requests_stay_within_the_limit(
     material: Path, tmp_path: Path, fakes: Any
 ) -> None:
     fake = fakes()
-    build.run(arguments(material, tmp_path / "out", *OPENAI, "--parallel", "2", "--timeout", "5"))
+    run(arguments(material, tmp_path / "out", *OPENAI, "--parallel", "2", "--timeout", "5"))
     assert fake.peak <= 2
 
 
@@ -209,7 +212,7 @@ def test_a_malformed_reply_is_asked_for_once_more_and_then_dropped(
     fake = fakes()
     usual, said = fake.reply, '"caption": "A dog on street 0."'
     fake.reply = lambda prompt: {"sorry": "no"} if said in prompt else usual(prompt)
-    build.run(arguments(material, tmp_path / "out", *OPENAI, "--json"))
+    run(arguments(material, tmp_path / "out", *OPENAI, "--json"))
     report = json.loads(capsys.readouterr().out)
     assert report["dropped"] == {"change: malformed reply": 1}
     asked = [prompt for prompt in fake.prompts if said in prompt]
@@ -224,7 +227,7 @@ def test_a_reply_that_changes_two_words_is_dropped_by_its_rule(
     records[0]["captions"] = ["UNSOUND dog on a street."]
     (material / "captions.json").write_text(json.dumps(records))
     fakes()
-    build.run(arguments(material, tmp_path / "out", *OPENAI, "--json"))
+    run(arguments(material, tmp_path / "out", *OPENAI, "--json"))
     assert json.loads(capsys.readouterr().out)["dropped"] == {"change: one_change": 1}
 
 
@@ -232,15 +235,15 @@ def test_a_revoked_key_stops_the_run_and_the_same_command_goes_on(
     material: Path, tmp_path: Path, fakes: Any
 ) -> None:
     fakes()
-    build.run(arguments(material, tmp_path / "whole", *OPENAI))
+    run(arguments(material, tmp_path / "whole", *OPENAI))
     revoked = fakes(refuse_after=20)
     args = arguments(material, tmp_path / "out", *OPENAI)
     with pytest.raises(ValueError, match=r"HTTP 401: the key is refused; .* are kept") as caught:
-        build.run(args)
+        run(args)
     assert KEY not in str(caught.value)
     assert not (tmp_path / "out").exists()
     fresh = fakes()
-    build.run(args)
+    run(args)
     assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
     done = len(revoked.prompts) - 1
     assert len(fresh.prompts) < 3 * 2 * N_PICTURES
@@ -266,7 +269,7 @@ def test_what_is_under_way_when_the_run_stops_is_kept(
     fake.reply, fake.refuses = reply, refuses
     command = (*OPENAI, "--n", "2", "--parallel", "2", "--timeout", "9")
     with pytest.raises(ValueError, match="1 finished captions are kept"):
-        build.run(arguments(material, tmp_path / "out", *command))
+        run(arguments(material, tmp_path / "out", *command))
     rows = (tmp_path / "out.work" / "samples.jsonl").read_text()
     assert f'"original_caption": "{first}"' in rows
 
@@ -277,7 +280,7 @@ def test_the_key_is_neither_logged_nor_written(
 ) -> None:
     fake = fakes(seed=3, rate=0.5)
     asked = ("--generator", generator, "--model", "fake")
-    build.run(arguments(material, tmp_path / "out", *asked, "--tries", "9"))
+    run(arguments(material, tmp_path / "out", *asked, "--tries", "9"))
     headers = {name.casefold(): value for name, value in fake.headers[0].items()}
     assert headers["authorization"] == f"Bearer {KEY}"
     printed = capfd.readouterr()
@@ -290,7 +293,7 @@ def test_a_full_disk_keeps_what_is_finished(
     material: Path, tmp_path: Path, fakes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fakes()
-    build.run(arguments(material, tmp_path / "whole", *OPENAI))
+    run(arguments(material, tmp_path / "whole", *OPENAI))
     put, written = Journal.put, []
 
     def full(self: Journal, key: str, value: Any) -> None:
@@ -301,11 +304,11 @@ def test_a_full_disk_keeps_what_is_finished(
 
     monkeypatch.setattr(Journal, "put", full)
     with pytest.raises(ValueError, match=r"No space left on device; what is finished is kept"):
-        build.run(arguments(material, tmp_path / "out", *OPENAI))
+        run(arguments(material, tmp_path / "out", *OPENAI))
     assert not (tmp_path / "out").exists()
     monkeypatch.setattr(Journal, "put", put)
     again = fakes()
-    build.run(arguments(material, tmp_path / "out", *OPENAI))
+    run(arguments(material, tmp_path / "out", *OPENAI))
     assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
     assert len(again.prompts) < 3 * 2 * N_PICTURES
 
@@ -313,12 +316,12 @@ def test_a_full_disk_keeps_what_is_finished(
 @pytest.mark.slow
 def test_a_killed_run_goes_on_where_it_stopped(material: Path, tmp_path: Path, fakes: Any) -> None:
     fakes()
-    build.run(arguments(material, tmp_path / "whole", *OPENAI))
+    run(arguments(material, tmp_path / "whole", *OPENAI))
     slow = fakes(seed=1, rate=0.5)
     code = (
-        "import argparse, sys; from lmms_eval_tasks.clash import build;"
-        "p = argparse.ArgumentParser(); build.add_arguments(p);"
-        "sys.exit(build.run(p.parse_args(sys.argv[1:])))"
+        "import argparse, sys; from pragclash.cli import data_clash_build;"
+        "p = argparse.ArgumentParser(); data_clash_build.add_arguments(p);"
+        "sys.exit(data_clash_build.run(p.parse_args(sys.argv[1:])))"
     )
     command = [
         *(sys.executable, "-c", code, "--captions", str(material / "captions.json")),
@@ -338,7 +341,7 @@ def test_a_killed_run_goes_on_where_it_stopped(material: Path, tmp_path: Path, f
     kept = journal.read_bytes().count(b"row")
     assert kept
     fresh = fakes()
-    build.run(arguments(material, tmp_path / "out", *OPENAI))
+    run(arguments(material, tmp_path / "out", *OPENAI))
     assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
     assert len(fresh.prompts) <= 3 * (2 * N_PICTURES - kept)
 
@@ -349,19 +352,17 @@ def test_a_token_budget_is_never_overrun_and_a_larger_one_goes_on(
     fake = fakes()
     args = ("--max-tokens", "50", "--parallel", "4")
     with pytest.raises(ValueError, match="token budget of 2500 is used up"):
-        build.run(arguments(material, tmp_path / "out", *OPENAI, *args, "--token-budget", "2500"))
+        run(arguments(material, tmp_path / "out", *OPENAI, *args, "--token-budget", "2500"))
     assert 0 < fake.tokens <= 2500
-    build.run(arguments(material, tmp_path / "out", *OPENAI, *args, "--token-budget", "100000"))
+    run(arguments(material, tmp_path / "out", *OPENAI, *args, "--token-budget", "100000"))
     # A caption that was begun when the budget ended is begun again.
     assert len(fake.prompts) <= 3 * 2 * N_PICTURES + 3 * 4 * 4
 
 
 def test_another_job_does_not_reuse_a_journal(material: Path, tmp_path: Path) -> None:
-    build.run(arguments(material, tmp_path / "a", "--work", str(tmp_path / "work")))
+    run(arguments(material, tmp_path / "a", "--work", str(tmp_path / "work")))
     with pytest.raises(ValueError, match=r"other settings \(seed\)"):
-        build.run(
-            arguments(material, tmp_path / "b", "--work", str(tmp_path / "work"), "--seed", "3")
-        )
+        run(arguments(material, tmp_path / "b", "--work", str(tmp_path / "work"), "--seed", "3"))
 
 
 def test_an_unreachable_endpoint_is_one_line(
@@ -370,7 +371,7 @@ def test_an_unreachable_endpoint_is_one_line(
     monkeypatch.setenv("OPENAI_API_URL", "http://127.0.0.1:9/v1")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(ValueError, match=r"cannot be reached \(ConnectError\) \(2 tries\)"):
-        build.run(arguments(material, tmp_path / "out", *OPENAI, "--tries", "2"))
+        run(arguments(material, tmp_path / "out", *OPENAI, "--tries", "2"))
 
 
 def test_llm_checks_drop_a_sample_with_the_failed_check(
@@ -378,7 +379,7 @@ def test_llm_checks_drop_a_sample_with_the_failed_check(
 ) -> None:
     fake = fakes()
     fake.verdict = "change_is_objective"
-    build.run(arguments(material, tmp_path / "out", *OPENAI, "--llm-checks", "--json"))
+    run(arguments(material, tmp_path / "out", *OPENAI, "--llm-checks", "--json"))
     report = json.loads(capsys.readouterr().out)
     assert report["dropped"] == {"check: change_is_objective": 8}
     rows = load_folder(tmp_path / "out", "clash").rows
@@ -387,9 +388,9 @@ def test_llm_checks_drop_a_sample_with_the_failed_check(
 
 def test_harness_providers_generate_too(material: Path, tmp_path: Path, fakes: Any) -> None:
     fakes()
-    build.run(arguments(material, tmp_path / "direct", *OPENAI, "--n", "3"))
+    run(arguments(material, tmp_path / "direct", *OPENAI, "--n", "3"))
     harness = ("--generator", "harness:openai", "--model", "fake")
-    build.run(arguments(material, tmp_path / "harness", *harness, "--n", "3"))
+    run(arguments(material, tmp_path / "harness", *harness, "--n", "3"))
     rows = [load_folder(tmp_path / name, "clash").rows for name in ("direct", "harness")]
     assert rows[0] == rows[1]
 
@@ -397,7 +398,7 @@ def test_harness_providers_generate_too(material: Path, tmp_path: Path, fakes: A
 def test_only_accepted_samples_enter_a_test_set(
     material: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    build.run(arguments(material, tmp_path / "all", "--n", "5"))
+    run(arguments(material, tmp_path / "all", "--n", "5"))
     rows = load_folder(tmp_path / "all", "clash").rows
     votes = [
         {"sample_id": rows[0]["sample_id"], "annotator": "ann", "label": "accept"},
@@ -410,11 +411,11 @@ def test_only_accepted_samples_enter_a_test_set(
     path = tmp_path / "votes.jsonl"
     path.write_text("".join(f"{json.dumps(vote)}\n" for vote in votes))
     parser = argparse.ArgumentParser()
-    build.add_arguments(parser)
+    add_arguments(parser)
     out = tmp_path / "test"
     command = ["--accepted", str(path), "--from", str(tmp_path / "all"), "--out", str(out)]
     capsys.readouterr()
-    assert build.run(parser.parse_args([*command, "--json"])) == 0
+    assert run(parser.parse_args([*command, "--json"])) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["votes"] == {"accepted": 2, "rejected": 1, "without": 2, "unknown": 1}
     assert load_folder(out, "clash").rows == [rows[0], rows[2]]
@@ -431,28 +432,28 @@ def test_only_accepted_samples_enter_a_test_set(
 def test_a_faulty_vote_is_named_by_its_line(
     material: Path, tmp_path: Path, line: str, why: str
 ) -> None:
-    build.run(arguments(material, tmp_path / "all", "--n", "2"))
+    run(arguments(material, tmp_path / "all", "--n", "2"))
     path = tmp_path / "votes.jsonl"
     path.write_text(f"\n{line}\n")
     with pytest.raises(ValueError, match=rf"votes.jsonl:2: .*{why}"):
-        build.keep_accepted(tmp_path / "all", path, tmp_path / "out")
+        keep_accepted(tmp_path / "all", path, tmp_path / "out")
 
 
 def test_qc_asks_a_judge_about_what_the_rules_leave(
     material: Path, tmp_path: Path, fakes: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    build.run(arguments(material, tmp_path / "out", "--n", "6"))
+    run(arguments(material, tmp_path / "out", "--n", "6"))
     capsys.readouterr()
     fake = fakes(seed=2)
     fake.verdict = "answers_are_visible"
     parser = argparse.ArgumentParser()
-    check.add_arguments(parser)
+    data_clash_qc.add_arguments(parser)
     command = [
         *(str(tmp_path / "out"), "--judge", "openai", "--model", "fake", "--json"),
         *("--work", str(tmp_path / "qc"), "--verdicts", str(tmp_path / "v.jsonl")),
         *("--pause", "0.01", "--timeout", "0.25", "--tries", "9"),
     ]
-    assert check.run(parser.parse_args(command)) == 0
+    assert data_clash_qc.run(parser.parse_args(command)) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["accepted"] == 0
     assert {one["check"] for one in report["rejected"]} == {"answers_are_visible"}
@@ -462,7 +463,7 @@ def test_qc_asks_a_judge_about_what_the_rules_leave(
     assert "change_is_object" in names or "change_is_attribute" in names
     assert not any(name.startswith("question_is") for name in names)
     asked = len(fake.prompts)
-    assert check.run(parser.parse_args(command)) == 0
+    assert data_clash_qc.run(parser.parse_args(command)) == 0
     assert len(fake.prompts) == asked, "verdicts on disk are not asked for again"
 
 
@@ -518,10 +519,8 @@ def test_rules_make_sixty_samples_of_the_photographs_in_a_minute(
 ) -> None:
     start = time.monotonic()
     photos = shared / "photos"
-    settings = build.Settings("rules", None, 0, None, 3, False)
-    report = build.build(
-        photos / "photos.json", photos, tmp_path / "out", tmp_path / "work", settings
-    )
+    settings = Settings("rules", None, 0, None, 3, False)
+    report = build(photos / "photos.json", photos, tmp_path / "out", tmp_path / "work", settings)
     assert report["n_rows"] >= 60
     assert time.monotonic() - start < 60
 

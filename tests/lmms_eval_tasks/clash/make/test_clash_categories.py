@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmms_eval_tasks.clash.data import CATEGORIES
-from lmms_eval_tasks.clash.make import categories
-from lmms_eval_tasks.clash.make.categories import (
+from lmms_eval_tasks.clash.make.check.samples import read_rows
+from lmms_eval_tasks.clash.make.word_lists.categories import (
+    CONSTANTS_FILE,
     agreement,
     categories_of,
     derive,
@@ -23,8 +24,8 @@ from lmms_eval_tasks.clash.make.categories import (
     read_lists,
     release_lists,
 )
-from lmms_eval_tasks.clash.make.lexicon import LISTED
-from lmms_eval_tasks.clash.make.sample_files import read_rows
+from lmms_eval_tasks.clash.make.word_lists.lexicon import LISTED
+from pragclash.cli.data_clash_categories import add_arguments, run
 from tests.lmms_eval_tasks.clash_fixtures import clash_folder
 
 
@@ -88,7 +89,7 @@ def test_agreement_against_a_plain_count(shared: Path) -> None:
 
 
 def test_lists_of_a_release_are_read_without_running_it(tmp_path: Path) -> None:
-    path = tmp_path / categories.CONSTANTS_FILE
+    path = tmp_path / CONSTANTS_FILE
     path.parent.mkdir(parents=True)
     path.write_text(
         "import os\nos.kill(os.getpid(), 9)\n"
@@ -111,7 +112,7 @@ def test_lists_of_a_release_are_read_without_running_it(tmp_path: Path) -> None:
     ],
 )
 def test_lists_that_cannot_be_read_are_one_line(tmp_path: Path, text: str, why: str) -> None:
-    path = tmp_path / categories.CONSTANTS_FILE
+    path = tmp_path / CONSTANTS_FILE
     path.parent.mkdir(parents=True)
     path.write_text(text)
     with pytest.raises(ValueError, match=why):
@@ -139,18 +140,18 @@ def test_the_command_shows_agreement_and_candidates(
 ) -> None:
     folder = clash_folder(tmp_path / "clash")
     parser = argparse.ArgumentParser()
-    categories.add_arguments(parser)
-    assert categories.run(parser.parse_args([str(folder), "--derive", "--json"])) == 0
+    add_arguments(parser)
+    assert run(parser.parse_args([str(folder), "--derive", "--json"])) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["n"] == 14
     assert report["compared_with"] == "stored"
     known = {name for names in CATEGORIES.values() for name in names}
     assert {row["category"] for row in report["categories"]} <= known
-    assert categories.run(parser.parse_args([str(folder), "--derive"])) == 0
+    assert run(parser.parse_args([str(folder), "--derive"])) == 0
     assert "own lists and stored" in capsys.readouterr().out
     lists = tmp_path / "lists.json"
     lists.write_text(json.dumps({"animals": ["kite", "drone"]}))
-    assert categories.run(parser.parse_args([str(folder), "--lists", str(lists), "--json"])) == 0
+    assert run(parser.parse_args([str(folder), "--lists", str(lists), "--json"])) == 0
     report = json.loads(capsys.readouterr().out)
     animals = next(row for row in report["categories"] if row["category"] == "animals")
     assert animals["second_only"] > 0

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmms_eval_tasks.clash.make import quality
-from lmms_eval_tasks.clash.make.generate import Dropped, Source, make_row, parse_fields
-from lmms_eval_tasks.clash.make.generate_rules import RuleGenerator
-from lmms_eval_tasks.clash.make.lexicon import (
+from lmms_eval_tasks.clash.make.check import rules
+from lmms_eval_tasks.clash.make.generate.rules import RuleGenerator
+from lmms_eval_tasks.clash.make.generate.stages import Dropped, Source, make_row, parse_fields
+from lmms_eval_tasks.clash.make.word_lists.lexicon import (
     LISTED,
     WordListError,
     find,
@@ -143,7 +143,7 @@ def test_every_sample_of_the_photographs_is_sound(shared: Path) -> None:
                 continue
             made += 1
             kinds[row["change_type"]] += 1
-            assert all(verdict.passed for verdict in quality.apply_rules(row))
+            assert all(verdict.passed for verdict in rules.apply_rules(row))
             assert row["categories"] != ["other"]
             told = " ".join(captions).casefold()
             assert f" {row['conflicting_word'].casefold()} " not in told

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmms_eval_tasks.clash.make import check, quality
-from lmms_eval_tasks.clash.make.quality import Examined, Verdict, names_word, stands_in
-from lmms_eval_tasks.clash.make.quality_llm import CHECKS, GROUPS, checks_of, prompt_of
-from lmms_eval_tasks.clash.make.sample_files import read_rows
+from lmms_eval_tasks.clash.make.check import funnel, rules
+from lmms_eval_tasks.clash.make.check.llm import CHECKS, GROUPS, checks_of, prompt_of
+from lmms_eval_tasks.clash.make.check.rules import Examined, Verdict, names_word, stands_in
+from lmms_eval_tasks.clash.make.check.samples import read_rows
+from pragclash.cli import data_clash_qc
 from tests import KNOWN_ANSWERS
 from tests.lmms_eval_tasks.clash_fixtures import clash_folder
 
@@ -26,7 +27,7 @@ WORDS = st.text(string.ascii_lowercase, min_size=1, max_size=8)
 
 @pytest.mark.parametrize("case", KNOWN, ids=[case["name"] for case in KNOWN])
 def test_known_answers(case: dict[str, Any]) -> None:
-    verdicts = quality.apply_rules(case["input"])
+    verdicts = rules.apply_rules(case["input"])
     last = verdicts[-1]
     assert (None if last.passed else last.check) == case["expected"], last.reason
     assert all(verdict.passed for verdict in verdicts[:-1])
@@ -34,7 +35,7 @@ def test_known_answers(case: dict[str, Any]) -> None:
 
 
 def test_every_rule_has_a_known_answer() -> None:
-    assert {case["expected"] for case in KNOWN} == {None, *(rule.name for rule in quality.RULES)}
+    assert {case["expected"] for case in KNOWN} == {None, *(rule.name for rule in rules.RULES)}
 
 
 @settings(max_examples=60, deadline=None)
@@ -64,15 +65,15 @@ def test_no_text_makes_a_rule_raise(one: str, other: str) -> None:
         "original_word": other, "conflicting_word": one, "image_answer": one,
         "text_answer": other, "distractor": one + other, "change_type": "object",
     }  # fmt: skip
-    for rule in quality.RULES:
+    for rule in rules.RULES:
         assert rule.fault(row) is None or isinstance(rule.fault(row), str)
 
 
 def test_a_stage_is_checked_before_later_fields_are_there() -> None:
     names = ("original_caption", "conflicting_caption", "original_word", "conflicting_word")
     row = {name: KNOWN[0]["input"][name] for name in names}
-    verdicts = quality.apply_rules(row, ["change"])
-    assert [v.check for v in verdicts] == [r.name for r in quality.RULES if r.stage == "change"]
+    verdicts = rules.apply_rules(row, ["change"])
+    assert [v.check for v in verdicts] == [r.name for r in rules.RULES if r.stage == "change"]
 
 
 def test_a_funnel_adds_up() -> None:
@@ -83,14 +84,14 @@ def test_a_funnel_adds_up() -> None:
         Examined("3", (Verdict("a", False, "y"),)),
         Examined("4", (passed, Verdict("b", False, "x"))),
     ]
-    steps = quality.funnel(examined, ["a", "b"])
+    steps = rules.funnel(examined, ["a", "b"])
     assert [tuple(step) for step in steps] == [("a", 1, 3), ("b", 2, 1)]
 
 
 def qc(capsys: pytest.CaptureFixture[str], *command: str) -> tuple[int, str]:
     parser = argparse.ArgumentParser()
-    check.add_arguments(parser)
-    status = check.run(parser.parse_args(list(command)))
+    data_clash_qc.add_arguments(parser)
+    status = data_clash_qc.run(parser.parse_args(list(command)))
     return status, capsys.readouterr().out
 
 
@@ -112,7 +113,7 @@ def test_the_released_test_set_passes_and_what_does_not_is_listed(
 
 def test_deliberately_spoiled_samples_are_found(shared: Path, tmp_path: Path) -> None:
     golden = shared / "golden" / "clash" / "test.json.gz"
-    results = check.examine_rules(read_rows(golden))
+    results = funnel.examine_rules(read_rows(golden))
     data = json.loads(gzip.decompress(golden.read_bytes()))["samples"]
     samples = [x for x, result in zip(data, results, strict=True) if result.failure is None][:300]
     for place, sample in enumerate(samples):
@@ -125,7 +126,7 @@ def test_deliberately_spoiled_samples_are_found(shared: Path, tmp_path: Path) ->
             sample["answers"]["image_only"] = "quite another matter"
     path = tmp_path / "spoiled.json"
     path.write_text(json.dumps(samples))
-    results = check.examine_rules(read_rows(path))
+    results = funnel.examine_rules(read_rows(path))
     assert all(result.failure is not None for result in results)
 
 

@@ -25,7 +25,7 @@ from lmms_eval_tasks.clash.make.release_prompts import (
     string_constants,
 )
 from lmms_eval_tasks.clash.prompts import judge_request
-from lmms_eval_tasks.folder import check_folder, load_folder
+from lmms_eval_tasks.dataset.folder import check_folder, load_folder
 from pragclash.cli import main
 from tests.lmms_eval_tasks.clash.test_clash_task import Placeholder
 from tests.lmms_eval_tasks.clash_fixtures import (

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from lmms_eval_tasks.folder import check_folder, load_folder
+from lmms_eval_tasks.dataset.folder import check_folder, load_folder
 from lmms_eval_tasks.pragmatch.make import build, cues, donors, literal, picture_text
 from lmms_eval_tasks.pragmatch.make.donors import LeakError, check_leaks
 from lmms_eval_tasks.pragmatch.make.normalise import normalise

@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from lmms_eval_tasks.journal import Journal, JournalError
+from lmms_eval_tasks.dataset.journal import Journal, JournalError
 from lmms_eval_tasks.pragmatch.make.literal import (
     PROMPT,
     Captioner,
@@ -157,7 +157,7 @@ def test_an_openai_compatible_server_captions(pictures, tmp_path, monkeypatch):
         image.convert("RGB").save(buffer, "PNG")
     encoded = base64.b64encode(buffer.getvalue()).decode()
     server.bad.add(f"data:image/png;base64,{encoded}")
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     try:
         url = f"http://127.0.0.1:{server.server_port}/v1"
         arguments = f"model=m,base_url={url},max_retries=1,retry_backoff_s=0,httpx_trust_env=False"

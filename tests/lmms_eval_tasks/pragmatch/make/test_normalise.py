@@ -45,6 +45,7 @@ def test_no_capital_and_no_double_space_is_left(text):
         ("A dog on a couch.", "a dog on a couch"),
         ("It’s “great”…", 'it \'s " great " ...'),
         ("can't @Bob_1 do it?!", "can 't <user> do it ? !"),
+        ("mail bob@example or 0@A", "mail bob <user> or <num> <user>"),
         ("See https://t.co/Abc now", "see now"),
         ("#Monday at 10:30, 2,000 people", "# monday at <num> , <num> people"),
         ("the 7th wi-fi :)", "the 7th wi-fi :)"),

@@ -15,7 +15,7 @@ needs_engine = pytest.mark.skipif(
 def test_printed_words_are_read():
     text = picture_text.read_text(fake_mmsd.drawing(2, (480, 240), "SUNDAY"))
     assert "SUNDAY" in text.upper()
-    assert mask("closed all of sunday they said", "ocr", None, text) == "closed all they said"
+    assert mask("closed all of sunday they said", "ocr", text) == "closed all they said"
 
 
 @needs_engine

@@ -1,0 +1,1 @@
+"""Run folders and files of predictions: read, check, score anew."""
