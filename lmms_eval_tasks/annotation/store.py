@@ -308,8 +308,8 @@ def _make(path: Path) -> None:
                 return
             time.sleep(0.05)  # another process may have made it this moment
         raise StoreError(
-            f"{path} is empty: whatever votes it held are gone. Put a copy of it back, or delete it "
-            "to begin anew"
+            f"{path} is empty: whatever votes it held are gone. Put a copy of it back, or delete "
+            "it to begin anew"
         ) from error
     with closing(sqlite3.connect(":memory:")) as blank, closing(os.fdopen(handle, "wb")) as file:
         blank.executescript("CREATE TABLE t (x); DROP TABLE t;")

@@ -13,12 +13,13 @@ import functools
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from postprocess.pictures import checked
 from pragclash.harness.answers import record_of
+from pragclash.harness.tasks import leaves
 
 _OWN = "pragclash_own_generation"
 """Attribute of a task that keeps its own `generation_kwargs`."""
@@ -56,15 +57,6 @@ def remembering_own(get_task_dict: Callable[..., Any]) -> Callable[..., Any]:
         return found
 
     return wrapper
-
-
-def leaves(task_dict: Mapping[Any, Any]) -> Iterable[Any]:
-    """The tasks of the harness's nested mapping."""
-    for task in task_dict.values():
-        if isinstance(task, Mapping):
-            yield from leaves(task)
-        elif (found := task[1] if isinstance(task, tuple) else task) is not None:
-            yield found
 
 
 def settings_of(

@@ -18,6 +18,7 @@ from lmms_eval_tasks.clash.make.release_prompts import has_prompts, read_prompts
 from lmms_eval_tasks.dataset.files import UnreadableError, read_bytes
 from lmms_eval_tasks.dataset.folder import write_folder
 from lmms_eval_tasks.dataset.pictures import picture_fault
+from postprocess.pictures import picture_of
 
 SPLITS = {
     "test": "data/synthetic_captions_test_filtered.json",

@@ -178,7 +178,7 @@ def test_a_file_that_lost_its_content_is_no_new_one(tmp_path):
     path = tmp_path / "votes.db"
     Store.open(path, "pragmatch_pm", create=True).close()
     path.write_bytes(b"")
-    with pytest.raises(StoreError, match="is empty: whatever votes .* delete it to begin anew"):
+    with pytest.raises(StoreError, match=r"is empty: whatever votes .* delete it to begin anew"):
         Store.open(path, "pragmatch_pm", create=True)
     assert path.read_bytes() == b""
 
