@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from lmms_eval.models.registry_v2 import ModelManifest
 
 MODELS: dict[str, tuple[str, str]] = {
-    "verdict": ("verdict.wrapper.VerdictSimple", "verdict.wrapper.Verdict"),
+    "verdict": ("verdict.wrapper.VerdictModelSimple", "verdict.wrapper.VerdictModel"),
     "mismatch_detector": (
         "embedded.mismatch_detector.MismatchDetector",
         "embedded.mismatch_detector.MismatchDetectorChat",

@@ -41,7 +41,7 @@ class UnknownDocumentError(ValueError):
     """A task that an embedded model cannot answer."""
 
 
-class Reading(NamedTuple):
+class SeenRequest(NamedTuple):
     """A request as an embedded model sees it."""
 
     benchmark: str
@@ -57,7 +57,7 @@ class Reading(NamedTuple):
 
 
 class EmbeddedModel(lmms):
-    """Base of the embedded models, simple form; the chat form sets `is_simple = False`."""
+    """Base of all models that need no GPU, simple form; the chat form sets `is_simple = False`."""
 
     model_id = ""
     encoders_used: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ class EmbeddedModel(lmms):
         """The CPU, also for the harness's gathers."""
         return torch.device("cpu")
 
-    def read(self, request: Instance) -> Reading:
+    def read(self, request: Instance) -> SeenRequest:
         """Read a request's document, without its label.
 
         Raises:
@@ -123,12 +123,13 @@ class EmbeddedModel(lmms):
         except (OSError, PictureError) as error:
             reason = f"picture of document {doc_id} of {task}: {error}"
             logger.warning(f"{self.model_id}: {reason}")
-            return Reading("", {}, None, False, failure_text(" ".join(reason.split()), retries=0))
+            failure = failure_text(" ".join(reason.split()), retries=0)
+            return SeenRequest("", {}, None, False, failure)
         chain_of_thought = (
             metadata.get("verdict_position") == "last_stated" or doc.get("prompt") == "cot"
         )
         seen = {column: doc[column] for column in columns}
-        return Reading(benchmark, seen, picture, chain_of_thought, None)
+        return SeenRequest(benchmark, seen, picture, chain_of_thought, None)
 
     def _kind(self, task: str, doc: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
         """Which benchmark a document belongs to, by its columns."""

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import torch
 from lmms_eval.api.instance import Instance
-from lmms_eval.api.model import lmms
 from loguru import logger
 from tqdm import tqdm
 
@@ -26,10 +25,9 @@ from lmms_eval_tasks.dataset.current import current_folder
 from lmms_eval_tasks.dataset.folder import Folder
 from lmms_eval_tasks.pragmatch.make.caption_only import CaptionOnly, Features, format_features
 from model_wrappers.embedded import encoders
+from model_wrappers.embedded.base import EmbeddedModel
 from model_wrappers.embedded.weights import MINILM_NAME
 from postprocess.response.line import attach_response, failure_text
-
-"""The frozen encoder used where none is named."""
 
 _MAX_TOKENS = 256
 
@@ -133,33 +131,12 @@ def document(docs: Any, doc_id: int, columns: Sequence[str], model_id: str) -> d
     )
 
 
-class _CaptionBaseline(lmms):
+class _CaptionBaseline(EmbeddedModel):
     """What both baselines share: the folder's classifier, and answers to requests."""
 
-    model_id = ""
     kind = ""
-    encoders_used: tuple[str, ...] = ()
-
-    def run_notes(self) -> dict[str, Any]:
-        """What stands in the results beside the figures."""
-        return {"encoders": list(self.encoders_used)}
-
-    def __init__(
-        self, batch_size: int | str = 1, device: str | None = None, **unknown: Any
-    ) -> None:
-        super().__init__()
-        unknown.pop("max_batch_size", None)
-        if unknown:
-            raise TypeError(
-                f"{self.model_id} takes no argument {', '.join(map(repr, sorted(unknown)))}"
-            )
-        self.batch_size = batch_size
-        self._trained: tuple[str, CaptionOnly] | None = None
-
-    @property
-    def device(self) -> torch.device:
-        """The CPU, also for the harness's gathers."""
-        return torch.device("cpu")
+    _trained: tuple[str, CaptionOnly] | None = None
+    """Fingerprint of the dataset that the classifier was trained on, and the classifier."""
 
     def features(self) -> Features:
         """From a caption to its vector."""
@@ -205,14 +182,6 @@ class _CaptionBaseline(lmms):
                 )
             self._trained = fingerprint, CaptionOnly(folder.rows, self.features(), self.kind)
         return self._trained[1]
-
-    def loglikelihood(self, requests: list[Instance]) -> list[tuple[float, bool]]:
-        """Not offered: the tasks generate, and a score travels in the response line."""
-        raise NotImplementedError(f"{self.model_id} answers generation tasks only")
-
-    def generate_until_multi_round(self, requests: list[Instance]) -> list[str]:
-        """Not offered: no task of this project has rounds."""
-        raise NotImplementedError(f"{self.model_id} answers single-round tasks only")
 
 
 class CaptionBert(_CaptionBaseline):

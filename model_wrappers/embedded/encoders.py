@@ -173,7 +173,8 @@ def _network() -> EfficientNetLite0:
     network = EfficientNetLite0()
     state = torch.load(locate(EFFICIENTNET), weights_only=True, map_location="cpu")
     network.load_state_dict(state)
-    return network.eval().requires_grad_(False)
+    network.eval().requires_grad_(False)
+    return network
 
 
 def picture_key(image: Image.Image) -> str:
@@ -234,7 +235,7 @@ def embed(text: str) -> np.ndarray:
         states = model(torch.tensor([tokenizer.encode(text).ids])).last_hidden_state[0]
         vector = states.double().mean(0)
         vector = vector / vector.norm()
-    array = vector.numpy()
+    array: np.ndarray = vector.numpy()
     array.flags.writeable = False
     return array
 
@@ -266,4 +267,5 @@ def mean_class_embedding() -> np.ndarray:
     Its product with a sentence's embedding is the sentence's mean cosine with class names in
     general: how close that sentence lies to *any* picture.
     """
-    return class_embeddings().mean(0)
+    mean: np.ndarray = class_embeddings().mean(0)
+    return mean

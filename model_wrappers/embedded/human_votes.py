@@ -10,12 +10,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import torch
 from lmms_eval.api.instance import Instance
-from lmms_eval.api.model import lmms
 from loguru import logger
 
 from lmms_eval_tasks.dataset.current import current_folder
+from model_wrappers.embedded.base import EmbeddedModel
 from model_wrappers.embedded.caption_baselines import document
 from postprocess.response.line import LEFT_OUT, attach_response
 
@@ -78,7 +77,7 @@ def _vote(line: str, where: str) -> tuple[str, str, str]:
     return row["sample_id"], row["annotator"], row["label"]
 
 
-class HumanVotes(lmms):
+class HumanVotes(EmbeddedModel):
     """One annotator's votes; simple form."""
 
     model_id = "human_votes"
@@ -88,29 +87,20 @@ class HumanVotes(lmms):
         self,
         annotator: str | None = None,
         votes: str | None = None,
-        batch_size: int | str = 1,
-        device: str | None = None,
-        **unknown: Any,
+        **arguments: Any,
     ) -> None:
         """Read the votes.
 
         Args:
             annotator: Whose votes; may be left out where the file holds one annotator's only.
             votes: The votes file; `votes.jsonl` of the dataset folder where not given.
-            batch_size: Accepted because the harness passes it.
-            device: Accepted because the harness passes it.
-            **unknown: Any other argument is an error.
+            **arguments: What the harness passes to every model.
 
         Raises:
             TypeError: An unknown argument.
             VotesError: The file cannot be used, or the annotator is not in it.
         """
-        super().__init__()
-        unknown.pop("max_batch_size", None)
-        if unknown:
-            raise TypeError(
-                f"human_votes takes no argument {', '.join(map(repr, sorted(unknown)))}"
-            )
+        super().__init__(**arguments)
         path = Path(votes) if votes else current_folder("pragmatch").path / VOTES_FILE
         found = read_votes(path)
         # The harness turns annotator=7 into a number.
@@ -121,12 +111,6 @@ class HumanVotes(lmms):
             known = ", ".join(sorted(found)) or "nobody"
             raise VotesError(f"{path}: annotator={name!r} has no votes; known: {known}")
         self.annotator, self.votes = name, found[name]
-        self.batch_size = batch_size
-
-    @property
-    def device(self) -> torch.device:
-        """The CPU, also for the harness's gathers."""
-        return torch.device("cpu")
 
     def generate_until(self, requests: list[Instance]) -> list[str]:
         """Give each request's vote; says how many there were and how many are missing."""
@@ -143,14 +127,6 @@ class HumanVotes(lmms):
         level = "WARNING" if counts["missing"] else "INFO"
         logger.log(level, f"human_votes of {self.annotator}: {told} of {len(requests)} requests")
         return answers
-
-    def loglikelihood(self, requests: list[Instance]) -> list[tuple[float, bool]]:
-        """Not offered: people gave answers, not probabilities."""
-        raise NotImplementedError("human_votes answers generation tasks only")
-
-    def generate_until_multi_round(self, requests: list[Instance]) -> list[str]:
-        """Not offered: no task of this project has rounds."""
-        raise NotImplementedError("human_votes answers single-round tasks only")
 
 
 def _answer(label: str | None, prompt: str) -> str:

@@ -23,7 +23,7 @@ from lmms_eval.api.instance import Instance
 from loguru import logger
 from tqdm import tqdm
 
-from model_wrappers.embedded.base import EmbeddedModel, Reading
+from model_wrappers.embedded.base import EmbeddedModel, SeenRequest
 from model_wrappers.embedded.calibration import load_calibration, score
 from model_wrappers.embedded.encoders import PictureClasses
 from model_wrappers.embedded.weights import EFFICIENTNET_NAME, MINILM_NAME
@@ -82,7 +82,7 @@ class MismatchDetector(EmbeddedModel):
         progress = tqdm(requests, desc=self.model_id, disable=self.rank != 0)
         return [self.answer(self.read(request)) for request in progress]
 
-    def answer(self, reading: Reading) -> str:
+    def answer(self, reading: SeenRequest) -> str:
         """The answer to one request, with its response line where the task has answer sets."""
         if reading.error is not None:
             return reading.error
@@ -94,7 +94,7 @@ class MismatchDetector(EmbeddedModel):
             return self._open(reading.doc, reading.picture)
         return self._letter(reading.doc, reading.picture)
 
-    def _yes_or_no(self, reading: Reading) -> str:
+    def _yes_or_no(self, reading: SeenRequest) -> str:
         picture = reading.picture
         s = 0.0 if picture is None else mismatch(picture, reading.doc["caption"])
         yes, no = log_softmax([s, 0.0])
@@ -141,7 +141,7 @@ class MismatchDetector(EmbeddedModel):
         """The nearer of the two answers, or that the two conflict."""
         if mismatch(picture, doc["caption"]) > 0:
             return CONFLICT
-        answers = sorted({doc["image_answer"], doc["text_answer"]})
+        answers: list[str] = sorted({doc["image_answer"], doc["text_answer"]})
         return min(answers, key=lambda answer: mismatch(picture, f"{doc['question']} {answer}"))
 
 

@@ -33,6 +33,7 @@ from model_wrappers.embedded.base import EmbeddedModel
 from model_wrappers.embedded.encoders import PictureClasses, one_thread
 from model_wrappers.embedded.weights import EFFICIENTNET_NAME, SMOLLM, MissingWeightsError, locate
 from model_wrappers.verdict import capture
+from model_wrappers.verdict.reading import ReadingRule
 from postprocess.response.line import attach_response, failure_text
 
 CHAIN_BATCH = 8
@@ -77,6 +78,8 @@ def _gguf_read_once() -> Iterator[None]:
         ) from error
 
     class Reader(gguf.GGUFReader):
+        data: np.ndarray
+
         def _get(self, *args: Any, **kwargs: Any) -> Any:
             self.data = self.data.view(np.ndarray)
             return super()._get(*args, **kwargs)
@@ -153,7 +156,7 @@ class Stop(StoppingCriteria):
             # A row that the model ended is padded until the last row ends; padding is no loop.
             if self.ended[row] is None and self.end_ids.isdisjoint(ids):
                 reason = self._reason(ids)
-                self.ended[row] = reason and (reason, len(ids))
+                self.ended[row] = None if reason is None else (reason, len(ids))
         return torch.tensor([end is not None for end in self.ended], device=input_ids.device)
 
     def _reason(self, ids: list[int]) -> str | None:
@@ -201,7 +204,7 @@ class _Job(NamedTuple):
     prompt: str
     max_new_tokens: int
     until: tuple[str, ...]
-    reading: capture.Reading | None
+    reading: ReadingRule | None
     chain_of_thought: bool
 
 
@@ -248,7 +251,7 @@ class Socratic(EmbeddedModel):
     def _text(self, request: Instance) -> str:
         """The words of a request, in either form."""
         if self.is_simple:
-            return request.args[0]
+            return str(request.args[0])
         _, doc_to_messages, _, doc_id, task, split = request.args
         messages = doc_to_messages(self.task_dict[task][split][doc_id])
         parts = [part for message in messages for part in message["content"]]
@@ -266,7 +269,7 @@ class Socratic(EmbeddedModel):
             ),
             max_new_tokens=int(generation.get("max_new_tokens", 16)),
             until=(until,) if isinstance(until, str) else tuple(until),
-            reading=capture.Reading.of(metadata),
+            reading=ReadingRule.of(metadata),
             chain_of_thought=chain_of_thought,
         )
 

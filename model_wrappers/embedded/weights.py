@@ -67,7 +67,7 @@ def find(weights: Weights) -> Path | None:
 
 def missing(model_id: str) -> list[Weights]:
     """The weights that an embedded model needs and that are not installed."""
-    return [weights for weights in NEEDED[model_id] if find(weights) is None]
+    return [weights for weights in NEEDED.get(model_id, ()) if find(weights) is None]
 
 
 def locate(weights: Weights) -> Path:

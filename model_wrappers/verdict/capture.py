@@ -1,4 +1,4 @@
-"""Raw log-probabilities around a model's `generate`, and the place where a verdict is read.
+"""Raw log-probabilities around a model's `generate`, and a verdict's score out of them.
 
 A backend of the harness calls `model.generate` and hands back text. For the time of such a call
 this module stands first in the line of logits processors: it sees the logits as the model made
@@ -9,79 +9,20 @@ that are not finite or on steps that cannot be told apart.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from transformers import LogitsProcessor, LogitsProcessorList
 
-from model_wrappers.verdict.spellings import are_letters, choice_ids, first_answer_step
-from postprocess.read import verdict as verdicts
-
-REASONING = re.compile(r"<think>.*?</think>", re.DOTALL)
-"""What the harness takes out of an answer before it is read (its `--reasoning_tags` default)."""
+from model_wrappers.verdict.reading import REASONING, ReadingRule, SetScore, answer_step, stated_at
+from model_wrappers.verdict.spellings import choice_ids
 
 
 class NotFiniteError(RuntimeError):
     """The model's logits hold NaN or infinity: what follows from them is no answer."""
-
-
-class Reading(NamedTuple):
-    """What a task wants read from an answer: its sets of words, and where they are read."""
-
-    choices: tuple[tuple[str, tuple[str, ...]], ...]
-    """Name and words of each answer set."""
-    position: str
-    """`first` (a direct answer) or `last_stated` (a chain of thought)."""
-
-    @classmethod
-    def of(cls, metadata: Mapping[str, Any]) -> Reading | None:
-        """The reading that a request's metadata asks for, or None where it declares no choices.
-
-        Raises:
-            ValueError: The choices or the position are not of the form that tasks declare.
-        """
-        choices = metadata.get("choices")
-        if not choices:
-            return None
-        if not isinstance(choices, Mapping):
-            raise ValueError(f"metadata `choices` must map names to words, not {choices!r}")
-        position = metadata.get("verdict_position", "first")
-        if position not in ("first", "last_stated"):
-            raise ValueError(
-                f"metadata `verdict_position` is {position!r}: it must be first or last_stated"
-            )
-        sets = []
-        for name, words in choices.items():
-            # YAML 1.1 reads a bare Yes or No as a truth value: such sets would score nothing.
-            if not all(isinstance(word, str) for word in (name, *words)):
-                raise ValueError(f"metadata `choices` holds a value that is no word: {choices!r}")
-            sets.append((name, (words,) if isinstance(words, str) else tuple(words)))
-        return cls(tuple(sets), position)
-
-    @property
-    def sets(self) -> dict[str, tuple[str, ...]]:
-        """The answer sets as a mapping."""
-        return dict(self.choices)
-
-    @property
-    def letters(self) -> bool:
-        """Whether the answers are option letters."""
-        return are_letters(self.sets)
-
-
-class Score(NamedTuple):
-    """Log-probabilities of the answer sets at the verdict position of one answer."""
-
-    choices: dict[str, float]
-    """Natural log of the probability summed over each set."""
-    step: int
-    """Index of the generated token they were read at."""
-    censored: tuple[str, ...] = ()
-    """Sets of which no token was seen, so that their value is an upper bound."""
 
 
 @dataclass(frozen=True)
@@ -101,37 +42,6 @@ class Capture:
     """The tokens of the prompt, padding included; empty where only embeddings were given."""
     repetition_penalty: float
     """The setting under which the tokens were chosen; the log-probabilities are before it."""
-
-
-def answer_step(texts: Sequence[str], reading: Reading) -> int | None:
-    """Index of the token at which a direct answer stands, or None in white space alone.
-
-    Of option letters it is the first token that is one of them, a bracket before it allowed;
-    failing that, and of words, the first token that says anything.
-
-    Args:
-        texts: Text of each token of the answer.
-        reading: What the task asks for.
-    """
-    if reading.letters:
-        letters = {word for _, words in reading.choices for word in words}
-        for step, text in enumerate(texts):
-            if text.strip().lstrip("(") in letters:
-                return step
-    return first_answer_step(texts, letters=reading.letters)
-
-
-def stated_at(answer: str) -> int | None:
-    """Offset in a chain of thought at which its last verdict begins, or None without one.
-
-    What stands in a block of reasoning alone is no verdict: the harness strips it. A verdict by
-    sentence ("it is not sarcastic") has no token that says Yes or No, so nothing could be scored
-    there but noise: it is a verdict, but not a place.
-    """
-    # Blanked, not cut: offsets stay those of the answer.
-    visible = REASONING.sub(lambda block: " " * len(block.group()), answer)
-    found = verdicts.find_verdict(visible, "cot")
-    return found.start if found is not None and found.by == "word" else None
 
 
 class Tap(LogitsProcessor):
@@ -308,7 +218,7 @@ class Reader:
         self.tokenizer = tokenizer
         self._ids: dict[tuple[tuple[str, tuple[str, ...]], ...], dict[str, list[int]]] = {}
 
-    def token_ids(self, reading: Reading) -> dict[str, list[int]]:
+    def token_ids(self, reading: ReadingRule) -> dict[str, list[int]]:
         """Token ids of each answer set.
 
         Raises:
@@ -318,7 +228,7 @@ class Reader:
             self._ids[reading.choices] = choice_ids(self.tokenizer, reading.sets)
         return self._ids[reading.choices]
 
-    def spellings(self, reading: Reading) -> dict[str, list[str]]:
+    def spellings(self, reading: ReadingRule) -> dict[str, list[str]]:
         """The text of the tokens that each set sums over."""
         return {
             name: [self.tokenizer.decode([token]) for token in tokens]
@@ -327,11 +237,12 @@ class Reader:
 
     def text(self, ids: Sequence[int]) -> str:
         """The words of some generated tokens, without special tokens."""
-        return self.tokenizer.decode(
+        text: str = self.tokenizer.decode(
             list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
+        return text
 
-    def step(self, capture: Capture, reading: Reading, answer: str) -> int | None:
+    def step(self, capture: Capture, reading: ReadingRule, answer: str) -> int | None:
         """Index of the generated token at which the verdict of an answer stands.
 
         A direct answer always has one: the first token that is not white space; of option letters
@@ -358,7 +269,9 @@ class Reader:
         step = answer_step(texts, reading)
         return skip + step if step is not None else len(capture.ids) - 1
 
-    def score(self, capture: Capture, reading: Reading, answer: str, column: int) -> Score | None:
+    def score(
+        self, capture: Capture, reading: ReadingRule, answer: str, column: int
+    ) -> SetScore | None:
         """The log-probabilities of a reading's sets at the verdict position.
 
         Args:
@@ -382,7 +295,7 @@ class Reader:
             return None
         values = capture.logps[step, column : column + len(reading.choices)].tolist()
         names = [name for name, _ in reading.choices]
-        return Score(dict(zip(names, values, strict=True)), step)
+        return SetScore(dict(zip(names, values, strict=True)), step)
 
     def _reasoning_steps(self, capture: Capture) -> int:
         """How many tokens a leading, closed block of reasoning takes."""

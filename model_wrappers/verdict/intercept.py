@@ -140,7 +140,7 @@ class Interceptor:
         return output
 
     def _captures(self, output: Any, tap: Tap, kwargs: Mapping[str, Any]) -> list[Capture]:
-        known = {
+        known: dict[str, Any] = {
             "end_ids": end_ids(self.model, kwargs),
             "repetition_penalty": float(setting(self.model, kwargs, "repetition_penalty", 1.0)),
         }

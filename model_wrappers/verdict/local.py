@@ -20,7 +20,7 @@ from lmms_eval.api.instance import unwrap_generation_output
 from loguru import logger
 from tqdm import tqdm
 
-from model_wrappers.verdict.capture import Capture, NotFiniteError, Reader, Reading
+from model_wrappers.verdict.capture import Capture, NotFiniteError, Reader
 from model_wrappers.verdict.intercept import (
     Interceptor,
     Session,
@@ -29,7 +29,8 @@ from model_wrappers.verdict.intercept import (
     is_out_of_memory,
 )
 from model_wrappers.verdict.no_picture import allow_no_picture, visuals_for
-from model_wrappers.verdict.requests import Answer, Job, reason, wanted
+from model_wrappers.verdict.reading import ReadingRule
+from model_wrappers.verdict.requests import Job, JobAnswer, reason, wanted
 
 _MEMORY_ADVICE = (
     "set profile=t4 (4-bit weights), or a smaller max_pixels or max_patches of the backend, or "
@@ -60,15 +61,15 @@ class LocalRunner:
         self.interceptor = Interceptor(generating_module(backend), share)
         self.reader = Reader(backend.tokenizer)
         self.retried = 0
-        self.unscorable: dict[Reading, str] = {}
+        self.unscorable: dict[ReadingRule, str] = {}
         """Readings whose sets the tokenizer does not spell in single tokens, and why."""
         self.batches = not share
         """Whether rows are run together; given up where a backend pads them wrongly."""
         allow_no_picture(backend)
 
     def run(
-        self, jobs: Sequence[Job], readings: Sequence[Reading | None]
-    ) -> Iterator[tuple[Job, Answer]]:
+        self, jobs: Sequence[Job], readings: Sequence[ReadingRule | None]
+    ) -> Iterator[tuple[Job, JobAnswer]]:
         """Each job with its answer, in order.
 
         Args:
@@ -76,7 +77,7 @@ class LocalRunner:
             readings: What each request of the run wants read, by its position.
         """
         for chunk in self._chunks(jobs):
-            answers: list[Answer] = []
+            answers: list[JobAnswer] = []
             if len(chunk) > 1:
                 answers = self._batch(chunk, readings)
             for at, job in enumerate(chunk):
@@ -102,10 +103,10 @@ class LocalRunner:
         if chunk:
             yield chunk
 
-    def _alone(self, job: Job, readings: Sequence[Reading | None]) -> Answer:
+    def _alone(self, job: Job, readings: Sequence[ReadingRule | None]) -> JobAnswer:
         """A job by itself, and once more on the plain path if it fails."""
         if job.error is not None:
-            return Answer(failure=reason(job.error), retries=0)
+            return JobAnswer(failure=reason(job.error), retries=0)
         try:
             return self._attempt([job], readings, plain=False)[0]
         except Exception as error:
@@ -122,9 +123,11 @@ class LocalRunner:
                 free_memory()
                 failure = f"{failure}: {_MEMORY_ADVICE}"
             logger.error(f"verdict: a request failed: {failure}")
-            return Answer(failure=failure)
+            return JobAnswer(failure=failure)
 
-    def _batch(self, chunk: Sequence[Job], readings: Sequence[Reading | None]) -> list[Answer]:
+    def _batch(
+        self, chunk: Sequence[Job], readings: Sequence[ReadingRule | None]
+    ) -> list[JobAnswer]:
         """Jobs as rows of one batch; on any doubt none of them is answered."""
         try:
             return self._attempt(chunk, readings, plain=True)
@@ -136,8 +139,8 @@ class LocalRunner:
             return []
 
     def _attempt(
-        self, chunk: Sequence[Job], readings: Sequence[Reading | None], *, plain: bool
-    ) -> list[Answer]:
+        self, chunk: Sequence[Job], readings: Sequence[ReadingRule | None], *, plain: bool
+    ) -> list[JobAnswer]:
         """Answers of a chunk in its order.
 
         Raises:
@@ -157,10 +160,10 @@ class LocalRunner:
         ]
 
     def _columns(
-        self, chunk: Sequence[Job], readings: Sequence[Reading | None]
-    ) -> dict[Reading, int]:
+        self, chunk: Sequence[Job], readings: Sequence[ReadingRule | None]
+    ) -> dict[ReadingRule, int]:
         """The readings of a chunk, with the place of their sets among all that are tapped."""
-        columns: dict[Reading, int] = {}
+        columns: dict[ReadingRule, int] = {}
         width = 0
         for reading in dict.fromkeys(r for job in chunk for r in wanted(job, readings)):
             if reading in self.unscorable:
@@ -180,9 +183,9 @@ class LocalRunner:
         job: Job,
         output: Any,
         capture: Capture,
-        readings: Sequence[Reading],
-        columns: Mapping[Reading, int],
-    ) -> Answer:
+        readings: Sequence[ReadingRule],
+        columns: Mapping[ReadingRule, int],
+    ) -> JobAnswer:
         text, token_counts = unwrap_generation_output(output)
         if not capture.finite:
             raise NotFiniteError("the model's logits hold NaN or infinity")
@@ -196,7 +199,7 @@ class LocalRunner:
                 "the tokens that the backend sends do not hold the prompt: its chat template "
                 "expects messages of another form"
             )
-        answer = Answer(text, token_counts, finish=capture.finish)
+        answer = JobAnswer(text, token_counts, finish=capture.finish)
         for reading in readings:
             rests_on: dict[str, Any] = {
                 "repetition_penalty": capture.repetition_penalty,
@@ -234,7 +237,7 @@ class LocalRunner:
     def _watched(self, lookups: _Lookups | None) -> Iterator[None]:
         """The backend without its progress bars, and in a batch with its documents watched."""
         names = {cls.__module__ for cls in type(self.backend).__mro__}
-        modules = [
+        modules: list[Any] = [
             module
             for name in names
             if (module := sys.modules.get(name)) is not None

@@ -8,6 +8,7 @@ the loaded model, never off the settings.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
 import warnings
@@ -20,13 +21,7 @@ from typing import Any
 import torch
 from transformers import BitsAndBytesConfig, PreTrainedModel
 
-PROFILES: dict[str, dict[str, Any]] = {
-    # A T4 has no bfloat16 and 16 GB: an 8B model fits with 4-bit weights alone. PyTorch's sdpa
-    # takes its memory-efficient kernel there.
-    "t4": {"dtype": torch.float16, "nf4": True, "attn_implementation": "sdpa"},
-    "a100": {"dtype": torch.bfloat16, "nf4": False, "attn_implementation": "sdpa"},
-}
-"""The settings of each profile."""
+from lmms_eval_tasks.profiles import Profile, profile_of
 
 _DTYPES = {name: getattr(torch, name) for name in ("float32", "float16", "bfloat16")}
 
@@ -36,7 +31,7 @@ class Loading:
     """What is changed about the loading of a backend's weights.
 
     Args:
-        profile: A name in `PROFILES`, or None.
+        profile: A name of `lmms_eval_tasks.profiles`, `auto` among them, or None.
         peft: A folder with a PEFT adapter in safetensors, or None.
         dtype: `float32`, `float16` or `bfloat16`, over the profile's; None leaves it.
 
@@ -52,17 +47,24 @@ class Loading:
 
     def __post_init__(self) -> None:
         """Refuse what could not be applied, before any weights are loaded."""
-        if self.profile is not None and self.profile not in PROFILES:
-            raise ValueError(f"profile={self.profile}: know {', '.join(PROFILES)}")
         if self.dtype is not None and self.dtype not in _DTYPES:
             raise ValueError(f"load_dtype={self.dtype}: know {', '.join(_DTYPES)}")
-        if self.profile is not None and PROFILES[self.profile]["nf4"]:
-            _need("bitsandbytes", "profile=t4 quantises weights", "quant")
+        if self.settings is not None and self.settings.four_bit:
+            _need("bitsandbytes", f"profile={self.settings.name} quantises weights", "quant")
         if self.peft is not None:
             _need("peft", "peft= applies an adapter", "quant")
             for name in ("adapter_config.json", "adapter_model.safetensors"):
                 if not (Path(self.peft) / name).is_file():
                     raise FileNotFoundError(f"peft={self.peft}: no {name} there")
+
+    @functools.cached_property
+    def settings(self) -> Profile | None:
+        """The profile; what `auto` comes to on this machine.
+
+        Raises:
+            ValueError: There is no such profile.
+        """
+        return None if self.profile is None else profile_of(self.profile)
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -94,14 +96,15 @@ class Loading:
     def _changed(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments of `from_pretrained` with the settings put in."""
         kwargs = dict(kwargs)
-        settings = PROFILES[self.profile] if self.profile is not None else {}
-        dtype = _DTYPES[self.dtype] if self.dtype is not None else settings.get("dtype")
+        settings = self.settings
+        name = self.dtype or (settings and settings.dtype)
+        dtype = _DTYPES[name] if name else None
         if dtype is not None:
             kwargs.pop("torch_dtype", None)
             kwargs["dtype"] = dtype
-        if settings.get("attn_implementation"):
-            kwargs["attn_implementation"] = settings["attn_implementation"]
-        if settings.get("nf4"):
+        if settings is not None:
+            kwargs["attn_implementation"] = settings.attention
+        if settings is not None and settings.four_bit:
             kwargs["quantization_config"] = BitsAndBytesConfig(
                 load_in_4bit=True,
                 bnb_4bit_quant_type="nf4",
@@ -121,7 +124,7 @@ class Loading:
             quantisation = quantisation.to_dict()
         device_map = getattr(model, "hf_device_map", None) or {"": model.device}
         return {
-            "profile": self.profile,
+            "profile": self.settings and self.settings.name,
             "dtype": str(model.dtype).removeprefix("torch."),
             "quantisation": _json(quantisation),
             "adapter": self._adapter(model),

@@ -16,7 +16,7 @@ from typing import Any
 
 from PIL import Image
 
-from model_wrappers.verdict.capture import Reading, Score
+from model_wrappers.verdict.reading import ReadingRule, SetScore
 
 _REASON_CHARS = 300
 
@@ -51,7 +51,7 @@ class Job:
 
 
 @dataclass
-class Answer:
+class JobAnswer:
     """What became of a job."""
 
     text: str = ""
@@ -63,9 +63,9 @@ class Answer:
     """How often a failed job was tried again."""
     finish: str | None = None
     """`stop` where the model ended by itself, `length` where a limit ended it."""
-    scores: dict[Reading, Score] = field(default_factory=dict)
+    scores: dict[ReadingRule, SetScore] = field(default_factory=dict)
     """The score of each reading that has one."""
-    details: dict[Reading, dict[str, Any]] = field(default_factory=dict)
+    details: dict[ReadingRule, dict[str, Any]] = field(default_factory=dict)
     """What the score of each reading rests on, JSON values."""
 
 
@@ -76,7 +76,7 @@ def reason(error: BaseException) -> str:
     return line[:_REASON_CHARS]
 
 
-def wanted(job: Job, readings: Sequence[Reading | None]) -> list[Reading]:
+def wanted(job: Job, readings: Sequence[ReadingRule | None]) -> list[ReadingRule]:
     """The different readings that the askers of a job want, in order."""
     found = dict.fromkeys(readings[asker] for asker in job.askers)
     return [reading for reading in found if reading is not None]
@@ -144,7 +144,8 @@ def _job(
             digests = [picture_digest(visual) for visual in media or ()]
             prompt = text = context
         else:
-            digests, words = [], []
+            digests = []
+            words: list[str] = []
             prompt = _canonical(_without_media(media, digests, words))
             text = " ".join(words)
     except Exception as error:

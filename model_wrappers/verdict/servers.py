@@ -3,8 +3,8 @@
 The harness's backend builds and sends the requests; this module stands before its client, asks
 for log-probabilities, and retries what may pass (time-outs, 429, 5xx) with growing pauses. Which
 reply belongs to which job is known by a mark that the prompt carries as far as the client and that
-is taken off before it is sent. A reply is a stranger's text: what is not a number in it is left
-out. A key is never logged, and a permanent failure is never passed off as an answer.
+is taken off before it is sent. A key is never logged, and a permanent
+failure is never passed off as an answer.
 """
 
 from __future__ import annotations
@@ -12,45 +12,30 @@ from __future__ import annotations
 import asyncio
 import copy
 import inspect
-import math
 import random
 import re
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from lmms_eval.api.instance import unwrap_generation_output
 from loguru import logger
 
-from model_wrappers.verdict.capture import REASONING, Reading, Score, answer_step, stated_at
-from model_wrappers.verdict.requests import Answer, Job, reason, wanted
-from model_wrappers.verdict.spellings import spellings
+from model_wrappers.verdict.reading import ReadingRule
+from model_wrappers.verdict.replies import Reply, score_reply, text_of, tokens_of
+from model_wrappers.verdict.requests import Job, JobAnswer, reason, wanted
 
 TOP_LOGPROBS = (20, 5, None)
 """How many alternatives a token is asked for, in the order in which servers refuse them."""
 
 DEFAULT_TIMEOUT_S = 120.0
 MAX_PAUSE_S = 60.0
-_MAX_TOKENS_READ = 32_768
 _PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 
 
 class ReplyError(RuntimeError):
     """The server replied with something that is no answer."""
-
-
-@dataclass
-class _Reply:
-    """What came back for one job."""
-
-    text: str | None = None
-    finish: str | None = None
-    tokens: list[tuple[str, dict[str, float]]] = field(default_factory=list)
-    """Text of each generated token, and the log-probabilities returned for its place."""
-    error: Exception | None = None
-    attempts: int = 0
 
 
 def is_server(backend: Any) -> bool:
@@ -84,7 +69,7 @@ class ServerRunner:
         self._level = 0
         self._session = secrets.token_hex(8)
         self._mark = re.compile(f"\ue000{self._session}-(\\d+)\ue001")
-        self._replies: dict[int, _Reply] = {}
+        self._replies: dict[int, Reply] = {}
         # One place decides about retries: neither the client nor the backend adds its own.
         backend.max_retries = 1
         client = backend.client
@@ -96,8 +81,8 @@ class ServerRunner:
         backend.client = _Client(client, self)
 
     def run(
-        self, jobs: Sequence[Job], readings: Sequence[Reading | None]
-    ) -> Iterator[tuple[Job, Answer]]:
+        self, jobs: Sequence[Job], readings: Sequence[ReadingRule | None]
+    ) -> Iterator[tuple[Job, JobAnswer]]:
         """Each job with its answer, in order; the backend's own concurrency runs them.
 
         Args:
@@ -114,7 +99,7 @@ class ServerRunner:
         numbers = {id(job): number for number, job in enumerate(runnable)}
         for job in jobs:
             if job.error is not None:
-                yield job, Answer(failure=reason(job.error), retries=0)
+                yield job, JobAnswer(failure=reason(job.error), retries=0)
             else:
                 number = numbers[id(job)]
                 yield (
@@ -145,14 +130,16 @@ class ServerRunner:
         request.arguments = tuple(arguments)
         return request
 
-    def _answer(self, output: Any, reply: _Reply | None, readings: Sequence[Reading]) -> Answer:
+    def _answer(
+        self, output: Any, reply: Reply | None, readings: Sequence[ReadingRule]
+    ) -> JobAnswer:
         _, token_counts = unwrap_generation_output(output)
         if reply is None:
-            return Answer(failure="the backend never sent this request (token budget spent?)")
+            return JobAnswer(failure="the backend never sent this request (token budget spent?)")
         if reply.error is not None or reply.text is None:
             failure = reason(reply.error or ReplyError("no reply"))
-            return Answer(failure=self.scrubbed(failure), retries=reply.attempts - 1)
-        answer = Answer(reply.text, token_counts, finish=reply.finish)
+            return JobAnswer(failure=self.scrubbed(failure), retries=reply.attempts - 1)
+        answer = JobAnswer(reply.text, token_counts, finish=reply.finish)
         for reading in readings:
             score = score_reply(reply.tokens, reply.text, reading)
             if score is not None:
@@ -164,7 +151,7 @@ class ServerRunner:
         """A text without the key, which servers like to repeat in their errors."""
         return text.replace(self._key, "***") if len(self._key) > 3 else text
 
-    def opened(self, payload: Mapping[str, Any]) -> tuple[dict[str, Any], _Reply]:
+    def opened(self, payload: Mapping[str, Any]) -> tuple[dict[str, Any], Reply]:
         """A payload without its mark, and where its reply is noted."""
         payload = {**payload, "messages": copy.copy(payload["messages"])}
         number = None
@@ -182,7 +169,7 @@ class ServerRunner:
             payload["messages"][at] = {
                 **message, "content": cleaned if isinstance(content, list) else cleaned[0]
             }  # fmt: skip
-        reply = _Reply()
+        reply = Reply()
         if number is not None:
             self._replies[number] = reply
         return payload, reply
@@ -195,7 +182,7 @@ class ServerRunner:
             return dict(payload), level
         return {**payload, "logprobs": True, "top_logprobs": top}, level
 
-    def noted(self, response: Any, reply: _Reply) -> Any:
+    def noted(self, response: Any, reply: Reply) -> Any:
         """Take a reply apart; the backend gets it with a text in it.
 
         Raises:
@@ -206,11 +193,11 @@ class ServerRunner:
             raise ReplyError("the response holds no choice")
         message = choices[0].message
         if not isinstance(message.content, str):
-            message.content = _text(message.content)
+            message.content = text_of(message.content)
         reply.text = message.content
         finish = getattr(choices[0], "finish_reason", None)
         reply.finish = finish if isinstance(finish, str) else None
-        reply.tokens = _tokens(getattr(choices[0], "logprobs", None))
+        reply.tokens = tokens_of(getattr(choices[0], "logprobs", None))
         return response
 
     def pause_after(self, error: Exception, attempt: int, level: int) -> float | None:
@@ -235,7 +222,7 @@ class ServerRunner:
         if not passing or attempt >= self.attempts or "insufficient_quota" in str(error):
             return None
         self.asked_again += 1
-        pause = self.pause_s * 2 ** (attempt - 1) * (1 + random.random() / 4)
+        pause: float = self.pause_s * 2 ** (attempt - 1) * (1 + random.random() / 4)
         return min(MAX_PAUSE_S, max(pause, _retry_after(error)))
 
 
@@ -286,7 +273,7 @@ class _Completions:
                 failures += 1
                 await asyncio.sleep(self._pause(error, failures, level, reply))
 
-    def _pause(self, error: Exception, failures: int, level: int, reply: _Reply) -> float:
+    def _pause(self, error: Exception, failures: int, level: int, reply: Reply) -> float:
         """Seconds to wait; raises where the request is given up."""
         reply.attempts = failures
         pause = self._runner.pause_after(error, failures, level)
@@ -294,99 +281,6 @@ class _Completions:
             reply.error = error
             raise ReplyError(self._runner.scrubbed(reason(error))) from None
         return pause
-
-
-def score_reply(
-    tokens: Sequence[tuple[str, Mapping[str, float]]], answer: str, reading: Reading
-) -> Score | None:
-    """The score of a reply, read off the log-probabilities that the server returned.
-
-    A set of which no spelling was returned is at most as probable as the least probable token
-    that was, and as what the returned ones leave: the smaller of the two stands for it, and the
-    set is named as censored.
-
-    Args:
-        tokens: Text of each generated token, and what was returned for its place.
-        answer: The answer's text, which the tokens' text holds (reasoning may come before it).
-        reading: What the task asks for.
-
-    Returns:
-        The score, or None where nothing was returned for the verdict position, or no verdict
-        stands in a chain of thought.
-    """
-    step = _step(tokens, answer, reading)
-    if step is None or not tokens[step][1]:
-        return None
-    returned = tokens[step][1]
-    # Rounding can put the returned probabilities at one or above: little is left, not anything.
-    rest = max(1.0 - math.fsum(map(math.exp, returned.values())), 1e-9)
-    bound = min(*returned.values(), math.log(rest))
-    choices: dict[str, float] = {}
-    censored = []
-    for name, words in reading.choices:
-        accepted = {spelling for word in words for spelling in spellings(word)}
-        found = [logp for token, logp in returned.items() if token.strip() in accepted]
-        if not found:
-            censored.append(name)
-        choices[name] = min(0.0, _logsumexp(found) if found else bound)
-    return Score(choices, step, tuple(censored))
-
-
-def _step(
-    tokens: Sequence[tuple[str, Mapping[str, float]]], answer: str, reading: Reading
-) -> int | None:
-    texts = [text for text, _ in tokens]
-    if not texts:
-        return None
-    start = "".join(texts).rfind(answer)
-    if reading.position == "last_stated":
-        stated = stated_at(answer)
-        if stated is None or start < 0:
-            return None
-        return _token_at(texts, start + stated)
-    lead = len(answer) - len(answer.lstrip())
-    block = REASONING.match(answer, lead)
-    begin = max(start, 0) + (block.end() if block else 0)
-    first = _token_at(texts, begin)
-    if first is None:
-        return len(texts) - 1
-    step = answer_step(texts[first:], reading)
-    return len(texts) - 1 if step is None else first + step
-
-
-def _token_at(texts: Sequence[str], offset: int) -> int | None:
-    """Index of the token that holds a character of their joined text."""
-    end = 0
-    for index, text in enumerate(texts):
-        end += len(text)
-        if end > offset:
-            return index
-    return None
-
-
-def _tokens(logprobs: Any) -> list[tuple[str, dict[str, float]]]:
-    """What a server returned for each generated token; nothing that is not a probability."""
-    content = getattr(logprobs, "content", None)
-    if not isinstance(content, list):
-        return []
-    tokens = []
-    for item in content[:_MAX_TOKENS_READ]:
-        text = getattr(item, "token", None)
-        if not isinstance(text, str):
-            return []
-        entries = [item, *(getattr(item, "top_logprobs", None) or [])]
-        returned: dict[str, float] = {}
-        for entry in entries:
-            token, logp = getattr(entry, "token", None), getattr(entry, "logprob", None)
-            if (
-                isinstance(token, str)
-                and isinstance(logp, int | float)
-                and not isinstance(logp, bool)
-                and -1e6 < logp <= 1e-4
-            ):
-                returned[token] = min(0.0, float(logp))
-        tokens.append((text, returned))
-    return tokens
 
 
 def _marking(to_messages: Callable[[Any], Any], mark: str) -> Callable[[Any], Any]:
@@ -405,14 +299,6 @@ def _marking(to_messages: Callable[[Any], Any], mark: str) -> Callable[[Any], An
     return messages
 
 
-def _text(content: Any) -> str:
-    """The text of a message content that is none, or a list of parts."""
-    if isinstance(content, list):
-        parts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
-        return "".join(part for part in parts if isinstance(part, str))
-    return ""
-
-
 def _is_transport(error: Exception) -> bool:
     """Whether an error without a status is one of the way, not of the request."""
     names = {cls.__name__ for cls in type(error).__mro__}
@@ -429,8 +315,3 @@ def _retry_after(error: Exception) -> float:
     except (TypeError, ValueError):
         return 0.0
     return seconds if 0 <= seconds < 1e6 else 0.0
-
-
-def _logsumexp(values: Sequence[float]) -> float:
-    top = max(values)
-    return top + math.log(math.fsum(math.exp(value - top) for value in values))

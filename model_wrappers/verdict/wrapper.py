@@ -21,11 +21,11 @@ from lmms_eval.models import get_model
 from loguru import logger
 from tqdm import tqdm
 
-from model_wrappers.verdict.capture import Reading, Score
 from model_wrappers.verdict.intercept import PATHS
 from model_wrappers.verdict.local import LocalRunner
 from model_wrappers.verdict.profiles import Loading
-from model_wrappers.verdict.requests import Answer, Job, plan
+from model_wrappers.verdict.reading import ReadingRule, SetScore
+from model_wrappers.verdict.requests import Job, JobAnswer, plan
 from model_wrappers.verdict.servers import ServerRunner, is_server, talks_to_a_server
 from postprocess.read.verdict import read_verdict
 from postprocess.response.line import attach_response, failure_text, score_of
@@ -39,13 +39,22 @@ _COUNTED = (
 )  # fmt: skip
 
 
-class Verdict(lmms):  # type: ignore[misc]
+def _of_backend(name: str, doc: str) -> Any:
+    """A property that is the backend's; `lmms` has its own, so `__getattr__` is not asked."""
+    return property(
+        lambda self: getattr(self.backend, name),
+        lambda self, value: setattr(self.backend, name, value),
+        doc=doc,
+    )
+
+
+class VerdictModel(lmms):
     """A backend of the harness with verdict scores; its chat form where it has one.
 
     Args:
         backend: The harness's id of a model, or a built backend.
         prefix_cache: Whether captions of a picture share its prefix.
-        profile: `t4` or `a100`, or None to leave the backend's own settings.
+        profile: `cpu`, `t4`, `a100` or `auto`, or None to leave the backend's own settings.
         peft: A folder with a PEFT adapter, or None.
         load_dtype: `float32`, `float16` or `bfloat16`, for backends whose type is fixed; None
             leaves it.
@@ -83,7 +92,7 @@ class Verdict(lmms):  # type: ignore[misc]
     @classmethod
     def create_from_arg_string(
         cls, arg_string: str, additional_config: dict[str, Any] | None = None
-    ) -> Verdict:
+    ) -> VerdictModel:
         """The model for the harness's `--model_args`.
 
         Args:
@@ -126,46 +135,17 @@ class Verdict(lmms):  # type: ignore[misc]
             raise AttributeError(name)
         return getattr(self.__dict__["backend"], name)
 
-    @property
-    def task_dict(self) -> dict[str, Any]:
-        """Documents by task and split; the backend's own."""
-        return self.backend.task_dict
+    task_dict = _of_backend("task_dict", "Documents by task and split.")
+    rank = _of_backend("rank", "This process among the run's.")
+    world_size = _of_backend("world_size", "How many processes the run has.")
+    _rank = _of_backend("_rank", "What the harness sets the rank by.")
+    _world_size = _of_backend("_world_size", "What the harness sets their number by.")
 
-    @task_dict.setter
-    def task_dict(self, value: dict[str, Any]) -> None:
-        self.backend.task_dict = value
-
-    @property
-    def _rank(self) -> int:
-        return self.backend._rank
-
-    @_rank.setter
-    def _rank(self, value: int) -> None:
-        self.backend._rank = value
-
-    @property
-    def _world_size(self) -> int:
-        return self.backend._world_size
-
-    @_world_size.setter
-    def _world_size(self, value: int) -> None:
-        self.backend._world_size = value
-
-    @property
-    def rank(self) -> int:
-        """This process among the run's."""
-        return self.backend.rank
-
-    @property
-    def world_size(self) -> int:
-        """How many processes the run has."""
-        return self.backend.world_size
-
-    def loglikelihood(self, requests: list[Any]) -> list[Any]:
+    def loglikelihood(self, requests: list[Any]) -> Any:
         """The backend's own."""
         return self.backend.loglikelihood(requests)
 
-    def generate_until_multi_round(self, requests: list[Any]) -> list[Any]:
+    def generate_until_multi_round(self, requests: list[Any]) -> Any:
         """The backend's own."""
         return self.backend.generate_until_multi_round(requests)
 
@@ -178,7 +158,7 @@ class Verdict(lmms):  # type: ignore[misc]
         Returns:
             One result a request; a failed one holds `records.failure_text`.
         """
-        readings = [Reading.of(request.metadata) for request in requests]
+        readings = [ReadingRule.of(request.metadata) for request in requests]
         jobs = plan(requests, self.task_dict, simple=self.is_simple)
         self.counts["requests"] += len(requests)
         self.counts["duplicates"] += len(requests) - len(jobs)
@@ -231,7 +211,9 @@ class Verdict(lmms):  # type: ignore[misc]
             **self.loading.effective(interceptor.model),
         }
 
-    def _text(self, answer: Answer, reading: Reading | None, metadata: Mapping[str, Any]) -> str:
+    def _text(
+        self, answer: JobAnswer, reading: ReadingRule | None, metadata: Mapping[str, Any]
+    ) -> str:
         """An asker's answer: the backend's words, and the response line its task can read."""
         if answer.failure is not None:
             self.counts["failed"] += 1
@@ -254,7 +236,7 @@ class Verdict(lmms):  # type: ignore[misc]
             **details,
         )
 
-    def _count(self, text: str, score: Score, metadata: Mapping[str, Any]) -> None:
+    def _count(self, text: str, score: SetScore, metadata: Mapping[str, Any]) -> None:
         self.counts["scored"] += 1
         self.counts["censored"] += bool(score.censored)
         self.counts["low_mass"] += sum(map(math.exp, score.choices.values())) < LOW_MASS
@@ -281,7 +263,7 @@ class Verdict(lmms):  # type: ignore[misc]
         return f"{line} for {pictures} pictures; {self.counts['failed']} failed"
 
 
-class VerdictSimple(Verdict):
+class VerdictModelSimple(VerdictModel):
     """`verdict` over a backend's simple form, for `--force_simple`."""
 
     is_simple = True

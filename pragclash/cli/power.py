@@ -19,6 +19,7 @@ Worked examples; the first two are the smallest subsets of the PragMatch paper:
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -148,7 +149,7 @@ def _of_runs(args: argparse.Namespace) -> list[Question]:
                     f"{one.only_b} only B",
                     args.pictures or task.n,
                     of,
-                    lambda x, at=at: _shifted(at, x),
+                    functools.partial(_shifted, at),
                 )
             )
     return asked

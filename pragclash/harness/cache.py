@@ -119,7 +119,7 @@ def portions(pictures: Sequence[str], size: int) -> list[list[int]]:
 
 def _pictures(lm: Any, requests: Sequence[Any]) -> list[str]:
     """What each request shows: its picture's id, or the request itself in tasks without ids."""
-    columns: dict[tuple[str, str], list[str] | None] = {}
+    columns: dict[tuple[str, str | None], list[str] | None] = {}
 
     def picture(request: Any) -> str:
         task, split = request.task_name, (request.metadata or {}).get("split")

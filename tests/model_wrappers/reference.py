@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from model_wrappers.verdict.profiles import Loading
-from model_wrappers.verdict.wrapper import Verdict
+from model_wrappers.verdict.wrapper import VerdictModel
 from postprocess.response.line import read_response
 from tests.model_wrappers.tiny import BACKEND_ARGS, FakeTasks, TinyModels
 
@@ -28,13 +28,13 @@ def stock(backend: str, folder: Any, *, simple: bool = False, **args: Any) -> An
         return get_model(backend, force_simple=simple).create_from_arg_string("", args)
 
 
-def wrapped(backend: str, folder: Any, *, simple: bool = False, **args: Any) -> Verdict:
+def wrapped(backend: str, folder: Any, *, simple: bool = False, **args: Any) -> VerdictModel:
     """`verdict` over the same."""
-    from model_wrappers.verdict.wrapper import VerdictSimple
+    from model_wrappers.verdict.wrapper import VerdictModelSimple
 
     options = ",".join(f"{name}={value}" for name, value in args.items())
     string = f"backend={backend},pretrained={folder},{BACKEND_ARGS[backend]},load_dtype=float32"
-    model = VerdictSimple if simple else Verdict
+    model = VerdictModelSimple if simple else VerdictModel
     return model.create_from_arg_string(f"{string},{options}" if options else string)
 
 
@@ -163,7 +163,7 @@ def check_scores(lm: Any, tasks: FakeTasks, requests: list[Any], results: list[A
 
 def run_and_check(
     backend: str, models: TinyModels, tasks: FakeTasks, requests: list[Any], **options: Any
-) -> Verdict:
+) -> VerdictModel:
     """Run requests through `verdict`, check every one, and hand the model over for its counts."""
     folder = models(backend)
     lm = wrapped(backend, folder, **options)

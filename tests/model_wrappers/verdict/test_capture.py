@@ -12,7 +12,7 @@ from transformers import LogitsProcessorList, RepetitionPenaltyLogitsProcessor
 from model_wrappers.verdict.capture import (
     Capture,
     Reader,
-    Reading,
+    ReadingRule,
     Tap,
     answer_step,
     end_ids,
@@ -22,9 +22,9 @@ from model_wrappers.verdict.capture import (
 from postprocess.read.verdict import read_verdict
 from tests.model_wrappers.tiny import LETTERS, YES_NO, byte_level_tokenizer
 
-ZERO_SHOT = Reading.of({"choices": YES_NO, "verdict_position": "first"})
-COT = Reading.of({"choices": YES_NO, "verdict_position": "last_stated"})
-MULTIPLE_CHOICE = Reading.of({"choices": LETTERS, "verdict_position": "first"})
+ZERO_SHOT = ReadingRule.of({"choices": YES_NO, "verdict_position": "first"})
+COT = ReadingRule.of({"choices": YES_NO, "verdict_position": "last_stated"})
+MULTIPLE_CHOICE = ReadingRule.of({"choices": LETTERS, "verdict_position": "first"})
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def capture_of(reader: Reader, pieces: list[str], width: int = 2) -> Capture:
     ],
 )
 def test_a_direct_answer_is_read_at_its_first_word(
-    reader: Reader, pieces: list[str], reading: Reading, read_at: str | None
+    reader: Reader, pieces: list[str], reading: ReadingRule, read_at: str | None
 ) -> None:
     capture = capture_of(reader, pieces)
     step = reader.step(capture, reading, "".join(pieces))
@@ -86,12 +86,17 @@ def test_a_closed_block_of_reasoning_is_not_the_answer(reader: Reader) -> None:
     assert reader.tokenizer.decode([capture.ids[step]]) == "Yes"
 
 
+def test_a_chain_of_thought_that_says_both_has_no_place(reader: Reader) -> None:
+    text = "So the verdict is: Yes. So the verdict is: No"
+    assert reader.step(capture_of(reader, [text]), COT, text) is None
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "Think step by step. So the verdict is: Yes.",
         "The answer is No. Think again. So the verdict is: Yes.",
-        "So the verdict is: Yes. So the verdict is: No",
+        "The verdict is: Yes. Wait, the verdict is: No",
     ],
 )
 def test_a_chain_of_thought_is_read_at_its_last_verdict(reader: Reader, text: str) -> None:
@@ -204,11 +209,11 @@ def test_settings_of_the_call_come_before_the_models() -> None:
 )
 def test_metadata_of_another_form_is_an_error(metadata: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="metadata"):
-        Reading.of(metadata)
+        ReadingRule.of(metadata)
 
 
 def test_no_choices_want_no_reading() -> None:
-    assert Reading.of({"task": "x"}) is None
+    assert ReadingRule.of({"task": "x"}) is None
 
 
 def test_letters_are_found_behind_words_and_brackets() -> None:

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 
 from model_wrappers.verdict import profiles
 from model_wrappers.verdict.profiles import Loading, apply_adapter
-from model_wrappers.verdict.wrapper import Verdict
+from model_wrappers.verdict.wrapper import VerdictModel
 from postprocess.response.line import read_response
 from tests.model_wrappers.reference import wrapped
 from tests.model_wrappers.tiny import (
@@ -27,9 +27,9 @@ from tests.model_wrappers.tiny import (
 __all__ = ["tiny_models"]
 
 
-def load(backend: str, folder: Path, **options: Any) -> Verdict:
+def load(backend: str, folder: Path, **options: Any) -> VerdictModel:
     more = "".join(f",{name}={value}" for name, value in options.items())
-    return Verdict.create_from_arg_string(
+    return VerdictModel.create_from_arg_string(
         f"backend={backend},pretrained={folder},{BACKEND_ARGS[backend]}{more}"
     )
 
@@ -53,6 +53,14 @@ def test_a_backends_fixed_type_can_be_set(backend: str, tiny_models: TinyModels)
     folder = tiny_models(backend)
     assert load(backend, folder).run_notes()["dtype"] == "bfloat16"
     assert load(backend, folder, load_dtype="float16").run_notes()["dtype"] == "float16"
+
+
+def test_auto_is_the_profile_of_this_machine(
+    tiny_models: TinyModels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    notes = load("qwen2_5_vl", tiny_models("qwen2_5_vl"), profile="auto").run_notes()
+    assert (notes["profile"], notes["dtype"]) == ("cpu", "float32")
 
 
 def test_t4_asks_for_nf4_in_float16(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +102,7 @@ def test_settings_are_undone_when_building_fails() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"profile": "h100"}, "know t4, a100"),
+        ({"profile": "h100"}, "know auto, cpu, t4, a100"),
         ({"dtype": "int8"}, "know float32"),
     ],
 )

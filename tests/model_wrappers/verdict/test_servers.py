@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from model_wrappers.verdict import servers
-from model_wrappers.verdict.capture import Reading
-from model_wrappers.verdict.servers import score_reply
-from model_wrappers.verdict.wrapper import Verdict, VerdictSimple
+from model_wrappers.verdict import replies, servers
+from model_wrappers.verdict.reading import ReadingRule
+from model_wrappers.verdict.replies import score_reply
+from model_wrappers.verdict.wrapper import VerdictModel, VerdictModelSimple
 from postprocess.response.line import is_failed, read_response
 from tests.model_wrappers.tiny import LETTERS, YES_NO, FakeTasks, captions_of, picture
 
@@ -136,16 +136,18 @@ def server() -> Iterator[FakeServer]:
     fake.http.server_close()
 
 
-def model_on(server: FakeServer, backend: str, *, simple: bool = False, **args: Any) -> Verdict:
+def model_on(
+    server: FakeServer, backend: str, *, simple: bool = False, **args: Any
+) -> VerdictModel:
     options = {"max_retries": 4, "retry_backoff_s": 0.01, "timeout": 20, **args}
     more = ",".join(f"{name}={value}" for name, value in options.items())
-    model = VerdictSimple if simple else Verdict
+    model = VerdictModelSimple if simple else VerdictModel
     return model.create_from_arg_string(
         f"backend={backend},model=fake,base_url={server.url},api_key={KEY},{more}"
     )
 
 
-def run(lm: Verdict, tasks: FakeTasks) -> list[Any]:
+def run(lm: VerdictModel, tasks: FakeTasks) -> list[Any]:
     lm.task_dict = tasks.task_dict
     return lm.generate_until(tasks.requests(simple=lm.is_simple))
 
@@ -286,8 +288,8 @@ def test_pauses_grow_and_obey_the_server(server: FakeServer) -> None:
     assert runner.pause_after(error, 1, 0) < 2
 
 
-ZERO_SHOT = Reading.of({"choices": YES_NO})
-COT = Reading.of({"choices": YES_NO, "verdict_position": "last_stated"})
+ZERO_SHOT = ReadingRule.of({"choices": YES_NO})
+COT = ReadingRule.of({"choices": YES_NO, "verdict_position": "last_stated"})
 
 
 def token(text: str, **returned: float) -> tuple[str, dict[str, float]]:
@@ -329,7 +331,7 @@ def test_reasoning_that_the_server_keeps_apart_is_not_the_answer() -> None:
 
 
 def test_option_letters_are_read_with_their_bracket() -> None:
-    reading = Reading.of({"choices": LETTERS})
+    reading = ReadingRule.of({"choices": LETTERS})
     score = score_reply([token("(", **{"(": 1.0}), token("B", A=0.2, B=0.5, a=0.1, C=0.1, D=0.05)],
                         "(B", reading)  # fmt: skip
     assert score.step == 1
@@ -345,10 +347,10 @@ def test_values_that_are_no_log_probabilities_are_left_out() -> None:
     bad = [float("nan"), float("inf"), 3.0, True, False, "0", None, -float("inf"), [1]]
     entries = [Hostile(token=f"t{at}", logprob=value) for at, value in enumerate(bad)]
     item = Hostile(token="Yes", logprob=-0.5, top_logprobs=[*entries, Hostile(), None])
-    ((text, returned),) = servers._tokens(Hostile(content=[item]))
+    ((text, returned),) = replies.tokens_of(Hostile(content=[item]))
     assert (text, returned) == ("Yes", {"Yes": -0.5})
-    assert servers._tokens(Hostile(content=[Hostile(token=3)])) == []
-    assert servers._tokens(None) == servers._tokens(Hostile(content="x")) == []
+    assert replies.tokens_of(Hostile(content=[Hostile(token=3)])) == []
+    assert replies.tokens_of(None) == replies.tokens_of(Hostile(content="x")) == []
 
 
 def test_rounding_above_one_leaves_little_for_a_set_that_was_not_returned():

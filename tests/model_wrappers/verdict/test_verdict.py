@@ -18,8 +18,9 @@ import pytest
 import torch
 from lmms_eval.api.model import lmms
 
-from model_wrappers.verdict import capture, prefix
-from model_wrappers.verdict.wrapper import Verdict
+from model_wrappers.verdict import prefix
+from model_wrappers.verdict.reading import ReadingRule
+from model_wrappers.verdict.wrapper import VerdictModel
 from postprocess.response.line import is_failed, read_response
 from tests.model_wrappers.reference import (
     YES,
@@ -249,7 +250,9 @@ def test_an_error_in_generation_is_retried_and_then_a_failure(
 class failing:
     """Let a model's head raise, or change what it gives."""
 
-    def __init__(self, lm: Verdict, error: str | None = None, *, times: int, change: Any = None):
+    def __init__(
+        self, lm: VerdictModel, error: str | None = None, *, times: int, change: Any = None
+    ):
         self.module = lm.model.lm_head
         self.error, self.left, self.change = error, times, change
 
@@ -309,7 +312,7 @@ def test_a_tie_of_yes_and_no_keeps_both_and_scores_zero(tiny_models: TinyModels)
     tasks = FakeTasks({"pm": captions_of([picture(1)], 1)})
     lm = wrapped("llava_hf", tiny_models("llava_hf"))
     lm.task_dict = tasks.task_dict
-    ids = lm.runner.reader.token_ids(capture.Reading.of(tasks.metadata))
+    ids = lm.runner.reader.token_ids(ReadingRule.of(tasks.metadata))
 
     def tie(output: torch.Tensor) -> torch.Tensor:
         output = output.clone()
@@ -329,7 +332,7 @@ def test_half_precision_moves_scores_within_the_stated_tolerance(tiny_models: Ti
     tasks = FakeTasks({"pm": captions_of([picture(1), picture(2)], 3)})
     answers = []
     for share in ("true", "false"):
-        lm = Verdict.create_from_arg_string(
+        lm = VerdictModel.create_from_arg_string(
             f"backend=qwen2_5_vl,pretrained={tiny_models('qwen2_5_vl')},device=cpu,"
             f"device_map=cpu,min_pixels=784,max_pixels=3136,prefix_cache={share}"
         )
@@ -455,11 +458,11 @@ def test_a_tokenizer_without_the_words_gives_answers_without_scores(
 
 def test_the_backend_and_the_options_are_named_in_errors() -> None:
     with pytest.raises(ValueError, match="needs the backend"):
-        Verdict.create_from_arg_string("pretrained=x")
+        VerdictModel.create_from_arg_string("pretrained=x")
     with pytest.raises(ValueError, match="cannot wrap itself"):
-        Verdict.create_from_arg_string("backend=verdict")
+        VerdictModel.create_from_arg_string("backend=verdict")
     with pytest.raises(ValueError, match="true or false"):
-        Verdict.create_from_arg_string("backend=llava_hf,prefix_cache=maybe")
+        VerdictModel.create_from_arg_string("backend=llava_hf,prefix_cache=maybe")
 
 
 def test_what_a_run_took_stands_in_one_line(
@@ -551,7 +554,7 @@ def test_a_model_that_hands_the_call_on_is_read_as_well(
         LlamaConfig(vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64,
                     num_hidden_layers=2, num_attention_heads=4, initializer_range=0.2)
     ).eval()  # fmt: skip
-    lm = Verdict(OuterBackend(tokenizer, OuterModel(inner, tapped=tapped)))
+    lm = VerdictModel(OuterBackend(tokenizer, OuterModel(inner, tapped=tapped)))
     tasks = FakeTasks({"pm": captions_of([picture(1)], 2)})
     lm.task_dict = tasks.task_dict
     for result, doc in zip(
@@ -568,12 +571,12 @@ def test_a_model_that_hands_the_call_on_is_read_as_well(
 
 def test_a_backend_without_a_model_to_tap_is_refused() -> None:
     with pytest.raises(TypeError, match="neither a transformers model"):
-        Verdict(OuterBackend(None, None))
+        VerdictModel(OuterBackend(None, None))
 
 
 def test_settings_of_weights_are_refused_for_a_server() -> None:
     with pytest.raises(ValueError, match="has a server do that"):
-        Verdict.create_from_arg_string("backend=openai,model=x,api_key=x,profile=a100")
+        VerdictModel.create_from_arg_string("backend=openai,model=x,api_key=x,profile=a100")
 
 
 def evaluated(folder: Any, out: Path, *, processes: int = 1) -> tuple[dict[Any, Any], str]:
