@@ -23,6 +23,7 @@ from postprocess.runs.identity import not_of_run
 from postprocess.runs.names import flat_args, labels_of, parse_model_args, printable
 from postprocess.runs.names import model_name as model_name
 from postprocess.runs.shapes import record_fault, results_fault
+from postprocess.secrets import redact_answer, without_secrets
 
 Record: TypeAlias = dict[str, Any]
 
@@ -255,7 +256,7 @@ def _read_results(path: Path, problems: list[Problem]) -> _Invocation | None:
     return _Invocation(
         printable(model) if isinstance(model, str) and model else "unknown",
         flat_args(config.get("model_args")),
-        results,
+        without_secrets(results),
     )
 
 
@@ -352,6 +353,7 @@ def _read_row(line: str, task: str) -> tuple[tuple[int, Record, str], str | None
     fault = record_fault(record) or _record_fault(record, task)
     if fault is not None:
         return nothing, fault
+    record["response"] = redact_answer(record.get("response") or "")
     number = row.get("doc_id")
     prompt = row.get("input")
     return (

@@ -213,3 +213,14 @@ def test_escape_sequences_in_a_models_name_are_text(tmp_path):
     (run,) = read_runs([tmp_path]).runs
     assert run.label.isprintable()
     assert run.label == "a\\x1b[31m\\x07"
+
+
+def test_no_secret_of_an_earlier_run_reaches_table_report_or_export(tmp_path):
+    records = synthetic.pragmatch("pragmatch_pml", synthetic.always_no, 3)
+    records[0] = {**records[0], "response": "401: wrong key sk-pa55word1234"}
+    arguments = "model=gpt,base_url=https://ada:pa55word@host/v1,openai-key=pa55word,auth=pa55word"
+    write_run(tmp_path, {"pragmatch_pml": records}, model="openai", model_args=arguments)
+    (run,) = read_runs([tmp_path]).runs
+    assert "pa55word" not in repr(run)
+    assert "pa55word" not in json.dumps(run.tasks["pragmatch_pml"].results)
+    assert run.arguments["base_url"] == "https://REDACTED@host/v1"
