@@ -88,8 +88,15 @@ def build_docs(
 
 
 def picture_of(doc: Mapping[str, Any]) -> Image.Image:
-    """The document's picture in RGB, as every backend takes it."""
-    return pictures.picture_of(doc["image"])
+    """The document's picture in RGB, as every backend takes it.
+
+    Raises:
+        PictureError: It broke after the data was checked; names the sample.
+    """
+    try:
+        return pictures.picture_of(doc["image"])
+    except pictures.PictureError as error:
+        raise pictures.PictureError(f"picture of sample {doc.get('sample_id')}: {error}") from error
 
 
 def user_turn(pictures: Sequence[Any], text: str) -> list[dict[str, Any]]:
