@@ -18,6 +18,7 @@ from loguru import logger
 
 from lmms_eval_tasks.dataset.current import current_folder
 from lmms_eval_tasks.dataset.folder import Folder, FolderError
+from postprocess import pictures
 
 if TYPE_CHECKING:
     import datasets
@@ -76,7 +77,8 @@ def build_docs(
     """
     import datasets
 
-    features = datasets.Features({**columns, "image": datasets.Image()})
+    # Not decoded by the library: it would try every format and let transparency turn black.
+    features = datasets.Features({**columns, "image": datasets.Image(decode=False)})
     data: dict[str, list[Any]] = {name: [] for name in features}
     for row in rows:
         for name in columns:
@@ -86,9 +88,15 @@ def build_docs(
 
 
 def picture_of(doc: Mapping[str, Any]) -> Image.Image:
-    """The document's picture in RGB, as every backend takes it."""
-    picture: Image.Image = doc["image"].convert("RGB")
-    return picture
+    """The document's picture in RGB, as every backend takes it.
+
+    Raises:
+        PictureError: It broke after the data was checked; names the sample.
+    """
+    try:
+        return pictures.picture_of(doc["image"])
+    except pictures.PictureError as error:
+        raise pictures.PictureError(f"picture of sample {doc.get('sample_id')}: {error}") from error
 
 
 def user_turn(pictures: Sequence[Any], text: str) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ import re
 import secrets
 import sqlite3
 import threading
+import time
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -293,15 +294,26 @@ class Store:
 
 
 def _make(path: Path) -> None:
-    """An empty file that only its owner can read, unless there is a file."""
+    """A file without votes that only its owner can read, unless there is a file.
+
+    It is never empty, so that a file which lost its content is not taken for a new one.
+    """
     if not path.parent.is_dir():
         raise StoreError(f"{path}: its folder does not exist")
     try:
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    except FileExistsError:
-        return
-    with closing(os.fdopen(handle)):
-        pass
+    except FileExistsError as error:
+        for _ in range(20):
+            if path.stat().st_size:
+                return
+            time.sleep(0.05)  # another process may have made it this moment
+        raise StoreError(
+            f"{path} is empty: whatever votes it held are gone. Put a copy of it back, or delete "
+            "it to begin anew"
+        ) from error
+    with closing(sqlite3.connect(":memory:")) as blank, closing(os.fdopen(handle, "wb")) as file:
+        blank.executescript("CREATE TABLE t (x); DROP TABLE t;")
+        file.write(blank.serialize())
 
 
 def _now() -> str:

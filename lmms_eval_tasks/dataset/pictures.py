@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from postprocess.pictures import checked
+
 
 def picture_fault(path: Path) -> str | None:
     """Why a picture cannot be used, or None when all its pixels decode."""
-    try:
-        status = path.stat()
-    except OSError:
-        return "is missing"
-    return _decode_fault(str(path), status.st_mtime_ns, status.st_size)
-
-
-@functools.lru_cache(maxsize=100_000)
-def _decode_fault(path: str, _mtime: int, size: int) -> str | None:
-    from PIL import Image
-
-    from postprocess.pictures import strict_decoding
-
-    if size == 0:
-        return "is an empty file"
-    try:
-        with strict_decoding(), warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path) as picture:
-                picture.load()
-    except Exception as error:
-        return f"does not decode ({type(error).__name__}: {str(error)[:120]})"
-    return None
+    return checked(path).fault
 
 
 def picture_faults(

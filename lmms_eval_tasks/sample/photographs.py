@@ -130,8 +130,9 @@ def _package_folders(package: str) -> tuple[Path, ...]:
 def _smaller(shipped: bytes) -> bytes:
     from PIL import Image
 
-    with Image.open(io.BytesIO(shipped)) as picture:
-        small = picture.convert("RGB")
+    from postprocess.pictures import picture_of
+
+    small = picture_of(shipped)
     small.thumbnail((LONGEST_SIDE, LONGEST_SIDE), Image.Resampling.LANCZOS)
     out = io.BytesIO()
     small.save(out, "JPEG", quality=_JPEG_QUALITY, subsampling=0)

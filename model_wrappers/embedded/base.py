@@ -18,6 +18,7 @@ from PIL import Image
 
 from model_wrappers.embedded import encoders
 from model_wrappers.embedded.weights import MissingWeightsError, missing
+from postprocess.pictures import PictureError, picture_of
 from postprocess.response.line import failure_text
 
 PRAGMATCH_COLUMNS = ("caption", "modality", "prompt")
@@ -112,14 +113,14 @@ class EmbeddedModel(lmms):
         doc_id, task, split = request.args[-3:]
         metadata = request.metadata if isinstance(request.metadata, Mapping) else {}
         try:
-            # The row decodes its picture; a file that broke after the run began shows here.
+            # A file that broke after the run began shows here.
             doc = self.task_dict[task][split][doc_id]
             benchmark, columns = self._kind(task, doc)
             image = None if doc.get("modality") == "text_only" else doc.get("image")
-            if image is not None and not isinstance(image, Image.Image):
-                raise OSError(f"the picture is a {type(image).__name__}, no decoded image")
-            picture = None if image is None else encoders.classify(image)
-        except (OSError, SyntaxError, Image.DecompressionBombError) as error:
+            if image is not None and not isinstance(image, Image.Image | Mapping):
+                raise PictureError(f"the picture is a {type(image).__name__}, no decoded image")
+            picture = None if image is None else encoders.classify(picture_of(image))
+        except (OSError, PictureError) as error:
             reason = f"picture of document {doc_id} of {task}: {error}"
             logger.warning(f"{self.model_id}: {reason}")
             failure = failure_text(" ".join(reason.split()), retries=0)

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from model_wrappers.embedded.weights import EFFICIENTNET, MINILM, locate
+from postprocess.pictures import picture_of
 
 TOP_CLASSES = 5
 """Number of class names that stand for a picture."""
@@ -149,7 +150,7 @@ class EfficientNetLite0(nn.Module):
 
 def pixels(image: Image.Image) -> Tensor:
     """A picture as the network's input, (1, 3, 224, 224): shorter side to 256, central square."""
-    image = image.convert("RGB")
+    image = picture_of(image)
     scale = _RESIZED / min(image.size)
     width, height = (max(_RESIZED, round(side * scale)) for side in image.size)
     image = image.resize((width, height), Image.Resampling.BICUBIC)

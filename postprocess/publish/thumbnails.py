@@ -1,7 +1,7 @@
 """Small pictures for the report, within a budget of bytes.
 
-Files come from a dataset folder and are hostile until decoded: one that does not decode, or would
-decode to something enormous, has no thumbnail. Thumbnails carry no metadata of their originals.
+A picture that `postprocess.pictures` refuses has no thumbnail. Thumbnails carry no metadata of
+their originals.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from PIL import Image, ImageOps
-
-from postprocess.pictures import strict_decoding
+from postprocess.pictures import PictureError, picture_of
 
 SIZES = (256, 192, 144, 112, 88)
 """Longest sides to choose from, in pixels; the largest that fits the budget is taken."""
@@ -22,8 +20,6 @@ SIZES = (256, 192, 144, 112, 88)
 QUALITY = 68
 TRIED = 16
 """Pictures that are encoded at each size to find out what the others will take."""
-
-MAX_PIXELS = 80_000_000
 
 
 class Thumbnails(NamedTuple):
@@ -63,28 +59,13 @@ def make(pictures: Mapping[str, Path], ids: Iterable[str], budget: int) -> Thumb
 def encode(path: Path, size: int) -> str | None:
     """A JPEG of the picture as a data URI, or None where it does not decode."""
     try:
-        with strict_decoding(), Image.open(path) as image:
-            if image.width * image.height > MAX_PIXELS:
-                return None
-            image.draft("RGB", (size, size))
-            small = ImageOps.exif_transpose(image)
-            small.thumbnail((size, size))
-            stream = io.BytesIO()
-            _flat(small).save(stream, "JPEG", quality=QUALITY, optimize=True)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        small = picture_of(path, about=size)
+    except PictureError:
         return None
+    small.thumbnail((size, size))
+    stream = io.BytesIO()
+    small.save(stream, "JPEG", quality=QUALITY, optimize=True)
     return "data:image/jpeg;base64," + base64.b64encode(stream.getvalue()).decode("ascii")
-
-
-def _flat(image: Image.Image) -> Image.Image:
-    """In RGB, what is transparent on white, and nothing of the original's metadata."""
-    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
-        layer = image.convert("RGBA")
-        ground = Image.new("RGBA", layer.size, "white")
-        image = Image.alpha_composite(ground, layer)
-    out = image.convert("RGB")
-    out.info.clear()
-    return out
 
 
 def _size(pictures: Mapping[str, Path], found: list[str], budget: int) -> int:

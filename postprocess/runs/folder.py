@@ -10,7 +10,6 @@ and never give up a folder for one bad file.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +18,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 from postprocess.benchmarks.base import of_task, owner
 from postprocess.response.line import RECORD_VERSION, STATUSES
-from postprocess.runs.names import flat_args, labels_of, parse_model_args
+from postprocess.runs.identity import not_of_run
+from postprocess.runs.names import flat_args, labels_of, parse_model_args, printable
 from postprocess.runs.names import model_name as model_name
-from postprocess.runs.names import redacted as redacted
+from postprocess.runs.shapes import record_fault, results_fault
+from postprocess.secrets import redact_answer, without_secrets
 
 Record: TypeAlias = dict[str, Any]
 
@@ -44,7 +45,7 @@ class Problem(NamedTuple):
         >>> str(Problem("out", "no samples"))
         'out: no samples'
         """
-        return f"{self.where}: {self.what}"
+        return printable(f"{self.where}: {self.what}")
 
 
 @dataclass(frozen=True)
@@ -239,12 +240,16 @@ def _read_results(path: Path, problems: list[Problem]) -> _Invocation | None:
     if not isinstance(results, dict):
         problems.append(Problem(str(path), "not a JSON object"))
         return None
+    fault = results_fault(results)
+    if fault is not None:
+        problems.append(Problem(str(path), f"{fault}; left out"))
+        return None
     config = _mapping(results.get("config"))
     model = config.get("model")
     return _Invocation(
-        model if isinstance(model, str) and model else "unknown",
+        printable(model) if isinstance(model, str) and model else "unknown",
         flat_args(config.get("model_args")),
-        results,
+        without_secrets(results),
     )
 
 
@@ -276,6 +281,10 @@ def _read_samples(
         problems.append(Problem(where, f"not readable ({error})"))
         return None
 
+    foreign = not_of_run([record for _, record, _ in rows.values()], results)
+    if foreign is not None:
+        problems.append(Problem(where, foreign))
+        return None
     chosen = _mapping(_mapping(results.get("n-samples")).get(task)).get("effective")
     expected = int(chosen) if isinstance(chosen, int | float) and chosen >= 1 else None
     for what in dict.fromkeys(what for _, what in faults):
@@ -327,9 +336,10 @@ def _read_row(line: str, task: str) -> tuple[tuple[int, Record, str], str | None
             f"a record of version {str(record['record'])[:20]!r}; this release reads version "
             f"{RECORD_VERSION}: use the release that wrote it, or run again"
         )
-    fault = _record_fault(record, task)
+    fault = record_fault(record) or _record_fault(record, task)
     if fault is not None:
         return nothing, fault
+    record["response"] = redact_answer(record.get("response") or "")
     number = row.get("doc_id")
     prompt = row.get("input")
     return (
@@ -347,11 +357,6 @@ def _record_fault(record: Record, task: str) -> str | None:
         return f"a record of task {str(record.get('task'))[:60]!r} in a file of {task}"
     if record.get("status") not in STATUSES:
         return f"unknown status {str(record.get('status'))[:20]!r}"
-    s = record.get("s")
-    if s is not None and (
-        isinstance(s, bool) or not isinstance(s, int | float) or not math.isfinite(s)
-    ):
-        return f"s is {str(s)[:20]!r}, not a finite number"
     try:
         return owner(task).fault(record)
     except KeyError as error:

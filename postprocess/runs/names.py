@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
-_SECRET = re.compile(
-    r"(?i)((?:^|,)\s*[^,=]*(?:api_?key|_key|secret|password|(?<!max_)token(?!s\b|iz)|credential)[^,=]*=)[^,]*"
-)
+from postprocess.secrets import redact_arguments
+
 _MODEL_KEYS = ("peft", "pretrained", "model", "model_version", "model_name", "model_id", "path")
 """Keys of model arguments that name what was evaluated; the harness names its folders by them."""
 
@@ -71,16 +69,18 @@ def flat_args(value: object) -> str:
     """Model arguments as the harness's one text, whatever a file holds, without secrets."""
     if isinstance(value, dict):
         value = ",".join(f"{key}={item}" for key, item in value.items())
-    return redacted(value) if isinstance(value, str) else ""
+    return printable(redact_arguments(value)) if isinstance(value, str) else ""
 
 
-def redacted(model_args: str) -> str:
-    """Model arguments without the value of any that may be a secret.
+def printable(text: str) -> str:
+    r"""Text of a file as one line for a screen: what would steer a terminal is spelt out.
 
-    >>> redacted("model=gpt-5,api_key=sk-123,max_tokens=5")
-    'model=gpt-5,api_key=REDACTED,max_tokens=5'
+    >>> printable("a\x1b[31mb\n")
+    'a\\x1b[31mb\\n'
     """
-    return _SECRET.sub(r"\1REDACTED", model_args)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _last(path: str) -> str:

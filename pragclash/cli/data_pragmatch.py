@@ -122,12 +122,10 @@ def encoders_for(path: str | None) -> Encoders:
 
 def _describe(picture: Path) -> str:
     """The likeliest things on a picture, as a text."""
-    from PIL import Image
-
     from model_wrappers.embedded.encoders import classify
+    from postprocess.pictures import picture_of
 
-    with Image.open(picture) as opened:
-        return ", ".join(classify(opened.convert("RGB")).names[:3])
+    return ", ".join(classify(picture_of(picture)).names[:3])
 
 
 def _print_audit(found: Mapping[str, Any], as_json: bool) -> int:

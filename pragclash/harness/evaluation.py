@@ -4,7 +4,8 @@ Mends, in lmms-eval 0.7.3: a failed evaluation exits 0 (`lmms_eval.__main__.cli_
 every exception and goes on), so do answers that are all empty and results that could not be
 written; the arguments are printed with their keys; nothing says how much is going to be asked. The
 places are `cli_evaluate_single` of `lmms_eval.__main__`, `simple_evaluate` and `evaluate` of
-`lmms_eval.evaluator`, and those of `cache`, `seals` and `tasks`; a test fails when one is gone.
+`lmms_eval.evaluator`, and those of `asking`, `cache`, `identity`, `saving`, `seals` and `tasks`; a
+test fails when one is gone.
 """
 
 from __future__ import annotations
@@ -12,13 +13,18 @@ from __future__ import annotations
 import functools
 import os
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pragclash.harness import cache, seals, tasks
+from postprocess.secrets import (
+    redact,
+    redact_answer,
+    redact_arguments,
+    redacted_output,
+    without_secrets,
+)
+from pragclash.harness import asking, cache, identity, saving, seals, tasks
 from pragclash.harness.arguments import UsageError, check_arguments, check_config
 
 if TYPE_CHECKING:
@@ -47,16 +53,17 @@ class Outcome:
         Raises:
             SystemExit: Something failed.
         """
-        try:
-            check_config(tasks.option(self.argv, "--config"))
-            call()
-        except UsageError as error:
-            self.fail(str(error), 2)
-        except KeyboardInterrupt:
-            self.fail("interrupted; with --use_cache PATH the same command goes on", 130)
-        for failure in self.failures:
-            print(f"lmms_eval: {failure}", file=sys.stderr)
-        sys.stderr.flush()
+        with redacted_output():
+            try:
+                check_config(tasks.option(self.argv, "--config"))
+                call()
+            except UsageError as error:
+                self.fail(str(error), 2)
+            except KeyboardInterrupt:
+                self.fail("interrupted; with --use_cache PATH the same command goes on", 130)
+            for failure in self.failures:
+                print(f"lmms_eval: {failure}", file=sys.stderr)
+            sys.stderr.flush()
         if self.status:
             sys.exit(self.status)
 
@@ -82,6 +89,7 @@ def install(argv: Sequence[str], default_model: bool = False) -> Outcome | None:
     cli.cli_evaluate_single = _watched(cli.cli_evaluate_single, outcome)
     evaluator.simple_evaluate = _checked(evaluator.simple_evaluate, outcome)
     evaluator.evaluate = _announced(evaluator.evaluate)
+    evaluator.get_task_dict = identity.remembering_own(evaluator.get_task_dict)
     cache.install(argv)
     seals.install()
     return outcome
@@ -89,17 +97,20 @@ def install(argv: Sequence[str], default_model: bool = False) -> Outcome | None:
 
 def _watched(evaluate_single: Callable[..., Any], outcome: Outcome) -> Callable[..., Any]:
     """Check arguments first, and keep the failure that the harness would print and forget."""
-    from postprocess.runs.folder import redacted
 
     @functools.wraps(evaluate_single)
     def wrapper(args: argparse.Namespace) -> Any:
-        started = time.time()
         try:
             check_arguments(args, outcome.default_model)
-            results_and_samples = evaluate_single(args)
-            if args.output_path and _rank() == 0:
-                _check_saved(args.output_path, started, outcome)
-            return results_and_samples
+            full = saving.no_room(args.output_path, args.use_cache)
+            if full is not None:
+                raise UsageError(full)
+            with saving.Stamp(args.output_path, _rank()) as stamp:
+                results, samples = evaluate_single(args)
+                if args.output_path and _rank() == 0:
+                    for fault in saving.unsaved(args.output_path, stamp.value, samples):
+                        outcome.fail(fault)
+            return results, samples
         except UsageError as error:
             outcome.fail(str(error), 2)
             return None, None
@@ -108,16 +119,9 @@ def _watched(evaluate_single: Callable[..., Any], outcome: Outcome) -> Callable[
             raise
         finally:
             # The harness prints the arguments above its table, keys and all.
-            args.model_args = redacted(args.model_args or "")
+            args.model_args = redact_arguments(args.model_args or "")
 
     return wrapper
-
-
-def _check_saved(folder: str, started: float, outcome: Outcome) -> None:
-    """The harness logs a results file that it could not write, and goes on."""
-    found = Path(folder).rglob("*_results.json")
-    if not any(path.stat().st_mtime >= started - 2 for path in found):
-        outcome.fail(f"no results file was written below {folder}")
 
 
 def _announced(evaluate: Callable[..., Any]) -> Callable[..., Any]:
@@ -128,10 +132,15 @@ def _announced(evaluate: Callable[..., Any]) -> Callable[..., Any]:
         if _rank() == 0:
             print(announcement(task_dict, kwargs.get("limit"), kwargs.get("offset", 0)), flush=True)
         seals.believe_replays(lm)
+        asking.watch(lm)
+        asked = identity.asked_of(task_dict, kwargs)
         results = evaluate(lm, task_dict, *args, **kwargs)
-        notes = getattr(lm, "run_notes", None)
-        if results is not None and callable(notes):
-            results["run_notes"] = notes()
+        if results is not None:
+            run_id, model = identity.new_run_id(), getattr(kwargs.get("cli_args"), "model", None)
+            simple = bool(getattr(lm, "is_simple", True))
+            identity.tie(results.get("samples", {}), asked, run_id, str(model), simple)
+            notes = getattr(lm, "run_notes", None)
+            results["run_notes"] = {**(notes() if callable(notes) else {}), "run_id": run_id}
         return results
 
     return wrapper
@@ -180,8 +189,20 @@ def _checked(simple_evaluate: Callable[..., Any], outcome: Outcome) -> Callable[
                     row[name] = seals.without_seals(row.get(name))
         model_notes = results.pop("run_notes", None) or {}
         notes = {**answers.notes_of(samples), **model_notes}
-        results.setdefault("config", {})["pragclash"] = notes
+        config = results.setdefault("config", {})
+        config["pragclash"] = notes
+        if isinstance(config.get("model_args"), str):
+            config["model_args"] = redact_arguments(config["model_args"])
         answers.mend_errors(results, samples)
+        for rows in samples.values():
+            rows[:] = without_secrets(rows, redact_answer)
+        for name in results.keys() - {"samples"}:
+            results[name] = without_secrets(results[name])
+        # The tracker adds these to the results when it writes them, and names the folder by them.
+        general = getattr(kwargs.get("evaluation_tracker"), "general_config_tracker", None)
+        for name in ("system_instruction", "model_name", "model_name_sanitized"):
+            if isinstance(getattr(general, name, None), str):
+                setattr(general, name, redact(getattr(general, name)))
         if not wanted:
             results.pop("samples", None)
         return results

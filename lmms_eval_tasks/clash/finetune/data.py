@@ -20,6 +20,7 @@ from lmms_eval_tasks.clash.data import OfficialPrompt
 from lmms_eval_tasks.clash.options import CONFLICT_OPTION, option_order
 from lmms_eval_tasks.clash.prompts import Instruction, compose, instruction
 from lmms_eval_tasks.dataset.folder import Folder
+from postprocess.pictures import picture_of
 from postprocess.read.matching import letters_of
 
 CONFLICT_TARGET = "Conflicting information."
@@ -270,8 +271,6 @@ class Collator:
             What the model takes: `input_ids`, `attention_mask` and `labels` of shape (examples,
             tokens), and whatever else the processor makes of the pictures.
         """
-        from PIL import Image
-
         prompts, pictures, answers = [], [], []
         for example in examples:
             prompt = prompt_of(self.processor, example["text"])
@@ -279,8 +278,7 @@ class Collator:
             answers.append(
                 answer_tokens(self.processor, prompt, example["text"], example["target"])
             )
-            with Image.open(example["image"]) as picture:
-                pictures.append([picture.convert("RGB")])
+            pictures.append([picture_of(example["image"])])
         batch = dict(
             self.processor(text=prompts, images=pictures, padding=True, return_tensors="pt")
         )

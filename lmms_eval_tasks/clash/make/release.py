@@ -18,6 +18,7 @@ from lmms_eval_tasks.clash.make.release_prompts import has_prompts, read_prompts
 from lmms_eval_tasks.dataset.files import UnreadableError, read_bytes
 from lmms_eval_tasks.dataset.folder import write_folder
 from lmms_eval_tasks.dataset.pictures import picture_fault
+from postprocess.pictures import picture_of
 
 SPLITS = {
     "test": "data/synthetic_captions_test_filtered.json",
@@ -256,14 +257,13 @@ def build(
 
 def placeholder_fault(path: Path) -> str | None:
     """Why a picture that decodes is none: tiny or of one colour, as failed downloads leave it."""
-    from PIL import Image, ImageStat
+    from PIL import ImageStat
 
-    with Image.open(path) as picture:
-        if min(picture.size) < MIN_SIDE:
-            return f"is a placeholder ({picture.width} x {picture.height} pixels)"
-        picture.draft("RGB", (MIN_SIDE, MIN_SIDE))
-        if max(ImageStat.Stat(picture.convert("RGB")).stddev) < MIN_DEVIATION:
-            return "is a placeholder (a single colour)"
+    picture = picture_of(path, about=MIN_SIDE)
+    if min(picture.size) < MIN_SIDE:
+        return f"is a placeholder ({picture.width} x {picture.height} pixels)"
+    if max(ImageStat.Stat(picture).stddev) < MIN_DEVIATION:
+        return "is a placeholder (a single colour)"
     return None
 
 

@@ -7,7 +7,6 @@ and nothing here ever writes a caption of its own.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import re
 import sys
@@ -19,6 +18,7 @@ from lmms_eval_tasks.dataset.checks import Fault, check_id, check_text
 from lmms_eval_tasks.dataset.files import sha256
 from lmms_eval_tasks.dataset.journal import Journal
 from lmms_eval_tasks.pragmatch.make.mmsd import SourceError, read_json
+from postprocess.pictures import picture_of
 from postprocess.response.line import is_failed, split_response
 
 PROMPT = (
@@ -165,9 +165,8 @@ class Captioner:
         if self._lm is None:
             self._lm = self._load()
         from lmms_eval.api.instance import GenerationResult, Instance
-        from PIL import Image
 
-        docs = [{"image": Image.open(io.BytesIO(x)).convert("RGB")} for x in pictures]
+        docs = [{"image": picture_of(x)} for x in pictures]
         lm = self._lm
         lm.task_dict[_TASK] = {_SPLIT: docs}
         settings = {"max_new_tokens": NEW_TOKENS, "temperature": 0, "do_sample": False, "until": []}

@@ -7,7 +7,6 @@ hostile as one: bounded, never shown unescaped, never executed.
 from __future__ import annotations
 
 import functools
-import io
 from importlib import metadata, util
 from typing import Any
 
@@ -58,11 +57,11 @@ def read_text(picture: bytes) -> str:
         MissingEngineError: The extra `ocr` is not installed.
     """
     import numpy as np
-    from PIL import Image
+
+    from postprocess.pictures import picture_of
 
     engine = _engine()
-    with Image.open(io.BytesIO(picture)) as opened:
-        image = opened.convert("RGB")
+    image = picture_of(picture)
     image.thumbnail((MAX_SIDE, MAX_SIDE))
     # The engine expects blue first.
     result, _ = engine(np.asarray(image)[:, :, ::-1])

@@ -276,7 +276,7 @@ def test_formats_that_browsers_do_not_know_go_out_as_png(tmp_path):
     frames[0].save(moving, "GIF", save_all=True, append_images=frames[1:])
     cases = [(picture(1, "TIFF"), "image/png"), (moving.getvalue(), "image/png")]
     cases += [(picture(1, "BMP"), "image/png"), (picture(1, "JPEG"), "image/jpeg")]
-    cases += [(picture(1, "WEBP"), "image/webp"), (picture(1, "GIF"), "image/gif")]
+    cases += [(picture(1, "WEBP"), "image/webp"), (picture(1, "GIF"), "image/png")]
     for number, (data, media_type) in enumerate(cases):
         path = tmp_path / f"{number}"
         path.write_bytes(data)

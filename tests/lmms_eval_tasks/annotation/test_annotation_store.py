@@ -174,6 +174,15 @@ def test_other_files_are_refused_and_left_as_they_are(tmp_path):
         Store.open(tmp_path / "no" / "v.sqlite3", "sarcasm", create=True)
 
 
+def test_a_file_that_lost_its_content_is_no_new_one(tmp_path):
+    path = tmp_path / "votes.db"
+    Store.open(path, "pragmatch_pm", create=True).close()
+    path.write_bytes(b"")
+    with pytest.raises(StoreError, match=r"is empty: whatever votes .* delete it to begin anew"):
+        Store.open(path, "pragmatch_pm", create=True)
+    assert path.read_bytes() == b""
+
+
 def test_a_file_is_for_one_task_and_one_version(store):
     with pytest.raises(StoreError, match="task sarcasm, not clash"):
         Store.open(store.path, "clash", create=True)

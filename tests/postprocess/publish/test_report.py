@@ -373,7 +373,7 @@ def test_pictures_that_do_not_decode_or_are_enormous_have_none(tmp_path, monkeyp
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
     assert thumbnails.encode(tmp_path / "b.jpg", 100) is None
     assert ImageFile.LOAD_TRUNCATED_IMAGES is True
-    monkeypatch.setattr(thumbnails, "MAX_PIXELS", 1000)
+    monkeypatch.setattr("postprocess.pictures.MAX_PIXELS", 1000)
     assert thumbnails.encode(picture(tmp_path / "c.png"), 100) is None
 
 

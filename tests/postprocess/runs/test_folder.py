@@ -175,7 +175,8 @@ def test_records_of_another_version_are_named_and_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"image_id": 7}, "no image_id"),
+        ({"image_id": 7}, "image_id is a number, not a word"),
+        ({"image_id": ""}, "no image_id"),
         ({"sample_id": ""}, "no sample_id"),
         ({"status": "fine"}, "unknown status 'fine'"),
         ({"s": float("nan")}, "not a finite number"),
@@ -273,7 +274,7 @@ def test_rotations_of_one_sample_are_documents_of_their_own(tmp_path):
     [
         ({"flag_conflict": 2}, "conflict is neither 0 nor 1"),
         ({"letter_correct": "yes"}, "letter_correct is neither"),
-        ({"outcome": 3}, "no text"),
+        ({"outcome": 3}, "outcome is a number, not a word"),
     ],
 )
 def test_a_damaged_clash_record_is_named(tmp_path, change, message):
