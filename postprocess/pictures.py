@@ -19,13 +19,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
 from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 """What a picture file may be. PostScript is not among them: its decoder starts Ghostscript."""
 
-MAX_PIXELS = 80_000_000
+MAX_PIXELS = 100_000_000
 
 _DEPTHS = (8, 16, 32)
 _BROWSER_TYPES = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
@@ -207,6 +206,9 @@ def _scaled(image: Image.Image) -> Image.Image:
 
     A file of 32 bits may hold numbers of fewer: its depth is the narrowest that holds them all.
     """
+    # Here alone: most pictures need none of it, and finding the sample must stay light.
+    import numpy as np
+
     if image.mode == "F":
         floats = np.asarray(image)
         if not (np.isfinite(floats).all() and floats.min() >= 0 and floats.max() <= 1):

@@ -102,7 +102,7 @@ def _watched(evaluate_single: Callable[..., Any], outcome: Outcome) -> Callable[
     def wrapper(args: argparse.Namespace) -> Any:
         try:
             check_arguments(args, outcome.default_model)
-            full = saving.no_room(args.output_path, args.use_cache)
+            full = saving.no_room(args.output_path, getattr(args, "use_cache", None))
             if full is not None:
                 raise UsageError(full)
             with saving.Stamp(args.output_path, _rank()) as stamp:
