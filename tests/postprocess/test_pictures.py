@@ -196,3 +196,16 @@ def test_the_hash_of_pixels_is_kept_until_the_file_changes(tmp_path):
     assert pictures.checked(path).sha256 != first.sha256
     path.unlink()
     assert pictures.checked(path).fault == "is missing"
+
+
+def test_no_other_module_opens_a_picture():
+    from tests import ROOT
+
+    packages = ("postprocess", "lmms_eval_tasks", "model_wrappers", "pragclash")
+    found = [
+        str(path.relative_to(ROOT))
+        for package in packages
+        for path in sorted((ROOT / package).rglob("*.py"))
+        if "Image.open(" in (code := path.read_text(encoding="utf-8")) or 'convert("RGB")' in code
+    ]
+    assert found == ["postprocess/pictures.py"]
