@@ -2,7 +2,7 @@
 #
 # The targets that rebuild the papers' tables take
 #   MODEL=verdict MODEL_ARGS=backend=llava_hf,pretrained=...   what to run (default: the embedded one)
-#   OUT=runs  NAME=llava  LIMIT=8  PROFILE=t4|a100             where, and how much
+#   OUT=runs  NAME=llava  LIMIT=8  PROFILE=cpu|t4|a100           where, and how much
 # A finished evaluation is not run again; an interrupted one goes on from its cache. Data, model,
 # arguments and limit are part of its name, so a change of any of them is a new evaluation.
 SHELL := /bin/bash
@@ -14,7 +14,7 @@ MODEL ?= mismatch_detector
 MODEL_ARGS ?=
 NAME ?= $(MODEL)
 LIMIT ?=
-PROFILE ?= t4
+PROFILE ?= auto
 ORG ?=
 JOBS ?= 2
 
@@ -101,7 +101,7 @@ clash-categories: $(VENV)/.installed ## CLASH by category, of MODEL
 
 # The four models of the PragMatch paper, both prompts: backend and id of each.
 PAPER_TABLES := pragmatch_table1,pragmatch_table3,pragmatch_table4
-LOCAL := device_map=auto,profile=$(PROFILE)
+LOCAL := $(if $(filter cpu,$(PROFILE)),device=cpu$(comma)device_map=cpu,device_map=auto),profile=$(PROFILE)
 PAPER_llava := backend=llava_hf,pretrained=llava-hf/llava-v1.6-mistral-7b-hf,$(LOCAL)
 PAPER_qwen := backend=qwen2_5_vl,pretrained=Qwen/Qwen2.5-VL-7B-Instruct,$(LOCAL)
 PAPER_idefics2 := backend=idefics2,pretrained=HuggingFaceM4/idefics2-8b,$(LOCAL)
@@ -122,7 +122,7 @@ TUNED := $(OUT)/finetune
 define tuned
 	@PRAGCLASH_DATA=$(TUNED)/data $(BIN)/python -P -m pragclash.harness.evaluate_once --out $(TUNED)/$(1) \
 	  --tasks clash_open,clash_open_original --model verdict \
-	  --model_args "backend=$(BASE_BACKEND),pretrained=$(BASE),device_map=auto,profile=$(PROFILE)$(2)"
+	  --model_args "backend=$(BASE_BACKEND),pretrained=$(BASE),$(LOCAL)$(2)"
 endef
 
 $(TUNED)/data/clash: | $(VENV)/.installed

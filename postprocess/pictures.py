@@ -97,6 +97,17 @@ def picture_of(source: Source, about: int | None = None) -> Image.Image:
         return _upright(image)
 
 
+def size_of(source: str | Path | bytes) -> tuple[int, int]:
+    """Width and height as the file says, without decoding it.
+
+    Raises:
+        PictureError: As in `picture_of`.
+    """
+    with _opened(source) as image:
+        width, height = image.size
+    return width, height
+
+
 def browser_picture(source: str | Path | bytes) -> Encoded:
     """A file for a browser, in which a person sees the pixels that `picture_of` gives.
 

@@ -38,7 +38,7 @@ def golden() -> Path | None:
 def shared(golden: Path | None) -> Path:
     """The folder of golden data, for tests of what only the original texts or photographs show."""
     if golden is None:
-        pytest.skip("needs texts or photographs that are not ours to ship (PRAGCLASH_SHARED)")
+        pytest.skip("needs originals that this project does not ship (PRAGCLASH_SHARED is unset)")
     return golden
 
 

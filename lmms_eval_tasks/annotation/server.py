@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hmac
 import sqlite3
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,8 @@ PAGES = {
     "annotate.js": ("annotate.js", "text/javascript"),
 }
 MAX_REASON = 2000
+READING = "reading"
+"""The task whose pictures stay hidden until they are asked for."""
 
 _REQUEST = Field(pattern=r"^[A-Za-z0-9-]{8,64}$")
 
@@ -65,9 +69,27 @@ class Session:
     """What one annotator is asked, and the votes so far."""
 
     def __init__(
-        self, folder: Path, task: Task, items: list[Item], store: Store, annotator: str, seed: int
+        self,
+        folder: Path,
+        task: Task,
+        items: list[Item],
+        store: Store,
+        annotator: str,
+        seed: int,
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """Arrange the items and note in the store what is asked."""
+        """Arrange the items and note in the store what is asked.
+
+        Args:
+            folder: Where the pictures are.
+            task: What is asked.
+            items: About what.
+            store: The votes file.
+            annotator: Who votes.
+            seed: Seed of the order.
+            changed: Called with every vote and undo on disk, before the page hears of it.
+        """
+        self.changed, self._changing = changed, threading.Lock()
         self.folder, self.task, self.store, self.annotator = folder, task, store, annotator
         secret = store.secret
         self.key = keyed(secret, "page", annotator)[:32]
@@ -96,10 +118,12 @@ class Session:
             "question": self.task.question,
             "labels": [label._asdict() for label in self.task.labels],
             "reason": MAX_REASON if self.task.reason else 0,
+            "hidden": self.task.name == READING,
             "items": [
                 {
                     "id": name,
                     "shown": item.shown,
+                    **({"picture": bool(item.image)} if self.task.name == READING else {}),
                     "label": given.get(name, blank)[0],
                     "reason": given.get(name, blank)[1],
                 }
@@ -121,12 +145,18 @@ class Session:
         reason = vote.reason.strip() if self.task.reason else ""
         sample = (item.sample_id, item.content)
         self.store.vote(vote.request, self.annotator, sample, vote.label, reason)
+        self._tell()
         return self._standing(vote.id)
 
     def undo(self, undo: UndoIn) -> dict[str, Any]:
         """Take back the last vote on this session's items."""
         reverted = self.store.undo(undo.request, self.annotator, self._token_of)
+        self._tell()
         return self._standing(self._token_of.get(reverted) if reverted else None)
+
+    def _tell(self) -> None:
+        with self._changing:
+            self.changed()
 
     def _standing(self, name: str | None) -> dict[str, Any]:
         label, reason = self.given().get(name or "", (None, ""))
@@ -171,7 +201,7 @@ def application(session: Session, listening: str, names: tuple[str, ...] = ()) -
     def show(key: str, name: str) -> Response:
         check(key)
         item = session.items.get(name)
-        if item is None:
+        if item is None or not item.image:
             raise _Refused(404, "no such picture")
         data, media_type = picture(session.folder / item.image, item.picture_hash)
         # The name changes with the content, so the copy never goes stale.

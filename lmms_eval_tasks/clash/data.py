@@ -68,7 +68,8 @@ def check_row(row: Mapping[str, Any]) -> list[str]:
 
 def check_rows(rows: Sequence[tuple[int, Mapping[str, Any]]]) -> list[tuple[int, str]]:
     """Faults between rows: the same question asked twice with the same two captions."""
-    faults, seen = [], {}
+    faults: list[tuple[int, str]] = []
+    seen: dict[tuple[str, ...], int] = {}
     for line, row in rows:
         key = (row["image_id"], *(row[name] for name in TEXTS[:3]))
         first = seen.setdefault(key, line)
@@ -133,7 +134,7 @@ def official_prompts(manifest: Mapping[str, Any]) -> dict[str, OfficialPrompt]:
         if name not in PROMPT_NAMES:
             known = ", ".join(PROMPT_NAMES)
             raise ValueError(f'"prompts" holds the unknown {name[:40]!r}; known: {known}')
-        text = entry.get("text") if isinstance(entry, Mapping) else None
+        text: Any = entry.get("text") if isinstance(entry, Mapping) else None
         faults = check_text(f"prompt {name}", text)
         if faults:
             raise ValueError(faults[0])

@@ -7,7 +7,7 @@ short list, which the harness cannot mistake for a score of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from loguru import logger
@@ -25,7 +25,11 @@ from lmms_eval_tasks.harness import (
     tell_once,
     user_turn,
 )
-from postprocess.measure import clash as clash_metrics
+from lmms_eval_tasks.values import Aggregation, aggregation, aggregations, handed_over
+from postprocess.benchmarks.clash import BENCHMARK
+from postprocess.measure import clash_counts
+from postprocess.measure.clash import ClashAnswer
+from postprocess.measure.judges import combined
 from postprocess.read import matching
 from postprocess.record.clash import clash_record
 
@@ -55,14 +59,6 @@ TASKS = {
     "clash_mc_circular": TaskSpec("mc", "conflicting", circular=True),
 }
 """Every CLASH task; the YAML files are compared with it in a test."""
-
-WHOLE = (
-    *("n_letter_prob", "circular_acc", "n_sets", "n_sets_left_out", "n_left_out", "letter_bias"),
-    *(f"share_{letter.lower()}" for letter in matching.LETTERS),
-    *(f"judge_{outcome}" for outcome in matching.JUDGE_LABELS.values()),
-    *("judge_conflict_all", "judge_kappa", "n_judged", "n_unjudged"),
-)
-"""Metrics that need whole answers; every other one is a mean of what single answers say."""
 
 _PROMPT_OF = {"mc": "multiple_choice", "open": "open_ended"}
 _COPIED = (
@@ -107,9 +103,9 @@ def docs(placeholder: datasets.Dataset) -> datasets.Dataset:
         shown = {column: row[column] for column in _COPIED} | common
         shown |= {"caption": row[f"{spec.caption_kind}_caption"]}
         order = option_order(row["sample_id"]) if spec.form == "mc" else None
-        if spec.circular:
+        if spec.circular and order is not None:
             turns = range(ROTATIONS)
-            rows += [{**shown, "option_order": rotate(order, r), "rotation": r} for r in turns]
+            rows += [{**shown, "option_order": rotate(str(order), r), "rotation": r} for r in turns]
         else:
             rows.append({**shown, "option_order": order, "rotation": None})
     text = Value("string")
@@ -165,18 +161,7 @@ def process_results(doc: Mapping[str, Any], results: list[str]) -> dict[str, Any
     if TASKS[doc["task"]].judged:
         record |= _judged(doc, record)
         record |= {name: doc[name] for name in ("judge_prompt", "judge_prompt_hash")}
-    answer = clash_metrics.ClashAnswer.of(record)
-    first, *others = clash_metrics.metrics_for(doc["task"])
-    values: dict[str, Any] = {first: record}
-    for name in others:
-        if name == "accuracy":
-            values[name] = {"correct": record["correct"], "image_id": record["image_id"]}
-        elif name in WHOLE:
-            values[name] = answer.to_list()
-        else:
-            share = clash_metrics.METRICS[name]([answer])
-            values[name] = [] if share is None else [share]
-    return values
+    return handed_over(record)
 
 
 def _judged(doc: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
@@ -193,23 +178,20 @@ def _judged(doc: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]
     }
 
 
-def _aggregation(name: str) -> Callable[[Sequence[Any]], float | None]:
-    def aggregate(items: Sequence[Any]) -> float | None:
-        if name in WHOLE or any(isinstance(item, Mapping) and "record" in item for item in items):
-            answers = clash_metrics.answers_of(items)
-            if name == "judge_conflict":
-                _log_judges(answers)
-            return clash_metrics.METRICS[name](answers)
-        shares = [x["correct"] if isinstance(x, Mapping) else x[0] for x in items if x]
-        return sum(shares) / len(shares) if shares else None
-
-    aggregate.__name__ = aggregate.__qualname__ = name
-    return aggregate
+def _judge_conflict(items: Sequence[Any]) -> float | int | None:
+    """As any aggregation; the harness's table has one row a metric, so the judges are logged."""
+    _log_judges(clash_counts.answers_of(item[1:] for item in items))
+    return aggregation(BENCHMARK, "judge_conflict")(items)
 
 
-def _log_judges(answers: Sequence[clash_metrics.ClashAnswer]) -> None:
-    """The harness's table has one row a metric, so each judge's own figures are logged."""
-    for name, found in clash_metrics.judged(answers).items():
+def _log_judges(answers: Sequence[ClashAnswer]) -> None:
+    """Each judge's own figures, and which judges count together."""
+    together = combined([answer.judges or {} for answer in answers])
+    logger.info(
+        f"judge_* are those of {', '.join(together.names) or 'no judge'} ({together.why}), which "
+        f"judged {together.covered} of {together.n} answers"
+    )
+    for name, found in clash_counts.judged(answers).items():
         rates = ", ".join(f"{outcome} {rate.held}" for outcome, rate in found.rates.items())
         kappa = "n/a" if found.kappa is None else f"{found.kappa:.3f}"
         logger.info(
@@ -218,10 +200,11 @@ def _log_judges(answers: Sequence[clash_metrics.ClashAnswer]) -> None:
         )
 
 
-_AGGREGATIONS = {name: _aggregation(name) for name in clash_metrics.METRICS}
+_AGGREGATIONS = {**aggregations(BENCHMARK), "judge_conflict": _judge_conflict}
+_judge_conflict.__name__ = _judge_conflict.__qualname__ = "judge_conflict"
 
 
-def __getattr__(name: str) -> Callable[[Sequence[Any]], float | None]:
+def __getattr__(name: str) -> Aggregation:
     """The aggregation of a metric, so that YAML files can name it as this module's function."""
     try:
         return _AGGREGATIONS[name]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -102,13 +103,27 @@ def check_text(name: str, value: object) -> list[str]:
     """Faults of a text column: type, emptiness, length, characters that no file can hold."""
     if not isinstance(value, str):
         return [f"{name} must be text, not {type(value).__name__}"]
-    if not value.strip():
+    if not text_key(value):
         return [f"{name} is empty"]
     if len(value) > MAX_TEXT_CHARS:
         return [f"{name} has {len(value)} characters; at most {MAX_TEXT_CHARS} are allowed"]
     if has_surrogate(value):
         return [f"{name} holds a lone surrogate"]
     return []
+
+
+def text_key(text: str) -> str:
+    """What two texts share that a reader cannot tell apart; empty where there is nothing to read.
+
+    Case, spacing, letter forms and characters without a width do not count.
+
+    >>> text_key(" A\u200b dog "), text_key("\u200b\ufeff ")
+    ('a dog', '')
+    """
+    if not text.isascii():
+        text = "".join(char for char in text if unicodedata.category(char) != "Cf")
+        text = unicodedata.normalize("NFKC", text)
+    return " ".join(text.casefold().split())
 
 
 def has_surrogate(text: str) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import stat
+import zlib
 from pathlib import Path
 
 MAX_BYTES = 1_000_000_000
@@ -20,11 +22,11 @@ class UnreadableError(ValueError):
 
 
 def read_bytes(path: Path, max_bytes: int) -> bytes:
-    """The content of a file.
+    """The content of a file, unpacked where it is gzipped.
 
     Raises:
         UnreadableError: It is missing, no plain file (a folder, a pipe), larger than `max_bytes`,
-            or the system refuses it.
+            damaged, or the system refuses it.
     """
     try:
         status = path.stat()
@@ -33,7 +35,17 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
             raise UnreadableError(path, f"is {what}")
         if status.st_size > max_bytes:
             raise UnreadableError(path, f"is larger than {max_bytes} bytes")
-        return path.read_bytes()
+        with path.open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+        if not packed:
+            return path.read_bytes()
+        with gzip.open(path) as unpacked:
+            content = unpacked.read(max_bytes + 1)
+        if len(content) > max_bytes:
+            raise UnreadableError(path, f"is larger than {max_bytes} bytes")
+        return content
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise UnreadableError(path, f"is damaged ({error})") from error
     except FileNotFoundError as error:
         raise UnreadableError(path, "is missing") from error
     except OSError as error:

@@ -144,10 +144,9 @@ def write_folder(
                 target.write_bytes(content)
             else:
                 shutil.copyfile(content, target)
-        lines = [json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows]
-        content = "".join(f"{x}\n" for x in lines)
+        lines = [json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows]
         # A lone surrogate is for the check below to report, with its row.
-        (partial / fmt.rows_file).write_bytes(content.encode("utf-8", "surrogatepass"))
+        (partial / fmt.rows_file).write_bytes("".join(lines).encode("utf-8", "surrogatepass"))
         whole = {
             "format": FORMAT_NAME,
             "version": FORMAT_VERSION,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 
@@ -60,11 +59,10 @@ class Journal:
         """The journal itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the file."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; every result is in it already."""
         self._file.close()

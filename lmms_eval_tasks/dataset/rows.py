@@ -117,7 +117,9 @@ def _check_nested(name: str, value: object) -> list[str]:
 
 
 def _common_faults(rows: Sequence[tuple[int, Mapping[str, Any]]]) -> list[tuple[int, str]]:
-    faults, samples, pictures = [], {}, {}
+    faults: list[tuple[int, str]] = []
+    samples: dict[str, int] = {}
+    pictures: dict[str, tuple[str, int]] = {}
     for line, row in rows:
         first = samples.setdefault(row["sample_id"], line)
         if first != line:

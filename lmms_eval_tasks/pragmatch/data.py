@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lmms_eval_tasks.dataset.checks import Format, brief, check_text
+from lmms_eval_tasks.dataset.checks import Format, brief, check_text, text_key
 from lmms_eval_tasks.dataset.folder import Folder
 from postprocess.benchmarks.pragmatch_tasks import CUES, TaskSpec
 
@@ -55,7 +55,7 @@ def check_row(row: Mapping[str, Any]) -> list[str]:
 
 
 def check_rows(rows: Sequence[tuple[int, Mapping[str, Any]]]) -> list[tuple[int, str]]:
-    """Faults between rows: two captions in one place, edits without an original, split folds."""
+    """Faults between rows: a place or text taken twice, edits without an original, split folds."""
     faults: list[tuple[int, str]] = []
     places: dict[tuple[str, Slot], int] = {}
     folds: dict[str, tuple[Any, int]] = {}
@@ -68,6 +68,14 @@ def check_rows(rows: Sequence[tuple[int, Mapping[str, Any]]]) -> list[tuple[int,
         if fold != row.get("fold"):
             message = f"fold {row.get('fold')} differs from fold {fold} of its picture in row"
             faults.append((line, f"{message} {where}"))
+    said: dict[tuple[str, str], tuple[int, int]] = {}
+    for line, row in rows:
+        if row["edit"] is None:
+            key = (row["image_id"], text_key(row["caption"]))
+            label, where = said.setdefault(key, (row["label"], line))
+            if label != row["label"]:
+                message = f"says the same as row {where} about one picture, with another label"
+                faults.append((line, f"caption {message}"))
     for line, row in rows:
         original = (row["image_id"], (row["condition"], None, None))
         if row["edit"] is not None and original not in places:

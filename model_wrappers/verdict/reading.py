@@ -100,4 +100,4 @@ def stated_at(answer: str) -> int | None:
     # Blanked, not cut: offsets stay those of the answer.
     visible = REASONING.sub(lambda block: " " * len(block.group()), answer)
     found = verdicts.find_verdict(visible, "cot")
-    return found.start if found is not None and found.word else None
+    return found.start if found.by == "stated" and found.word else None

@@ -2,11 +2,28 @@
 
 from postprocess.benchmarks.base import (
     Benchmark,
+    Sections,
+    TableMaker,
+    Unit,
     UnknownBenchmarkError,
     benchmarks,
     named,
     of_task,
+    owner,
     register,
+    unregister,
 )
 
-__all__ = ["Benchmark", "UnknownBenchmarkError", "benchmarks", "named", "of_task", "register"]
+__all__ = [
+    "Benchmark",
+    "Sections",
+    "TableMaker",
+    "Unit",
+    "UnknownBenchmarkError",
+    "benchmarks",
+    "named",
+    "of_task",
+    "owner",
+    "register",
+    "unregister",
+]

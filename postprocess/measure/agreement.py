@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from postprocess.measure import pragmatch as metrics
-from postprocess.measure import pragmatch_estimates as estimates
 from postprocess.measure import stats
+from postprocess.measure.estimate import Sampling, estimates
 from postprocess.measure.groups import Answer, Slots
 from postprocess.measure.stats import Estimate, Floats
 
@@ -238,13 +238,18 @@ def _answers(votes: Votes, rows: Sequence[Mapping[str, Any]]) -> list[Answer]:
 
 
 def _person(name: str, answers: Sequence[Answer], draws: int, seed: int, level: float) -> People:
-    pairs = estimates.table(answers, metrics.PM, draws=draws, seed=seed, level=level)
-    groups = estimates.table(answers, metrics.PML, draws=draws, seed=seed, level=level)
-    kept = ("accuracy", "acc_p", "acc_m", "pair_acc", "independence")
-    found = {key: pairs.estimates[key] for key in kept if key in pairs.estimates}
-    found |= {key: groups.estimates[key] for key in ("acc_l", "group_acc")}
+    frames = {slots: metrics.frame(answers, slots) for slots in (metrics.PM, metrics.PML)}
+    kept = (
+        (metrics.PM, ("accuracy", "acc_p", "acc_m", "pair_acc", "independence")),
+        (metrics.PML, ("acc_l", "group_acc")),
+    )
+    how = Sampling(draws, seed, level)
+    found: dict[str, Estimate] = {}
+    for slots, names in kept:
+        found |= estimates([metrics.METRICS[name] for name in names], frames[slots], how)
     known = {key: estimate for key, estimate in found.items() if estimate.value is not None}
-    return People(name, known, pairs.n_pairs, pairs.n_left_out)
+    pairs = frames[metrics.PM]
+    return People(name, known, int(pairs["whole"].sum()), pairs.left_out)
 
 
 def _mean(answers: Sequence[Sequence[Answer]], draws: int, seed: int, level: float) -> People:
@@ -274,15 +279,15 @@ def _mean_counts(
 
     Over the pictures in which every annotator judged every slot; also says how many those are.
     """
-    frames = [estimates.frame(own, slots) for own in answers]
+    frames = [metrics.frame(own, slots) for own in answers]
     whole = [
-        {x for x, complete in zip(one.ids, one.whole, strict=True) if complete} for one in frames
+        {x for x, complete in zip(one.ids, one["whole"], strict=True) if complete} for one in frames
     ]
     common = sorted(set.intersection(*whole))
     right = np.empty((len(frames), len(slots), len(common)))
     for index, one in enumerate(frames):
         place = {image_id: position for position, image_id in enumerate(one.ids)}
         rows = [place[image_id] for image_id in common]
-        right[index] = [one.correct[slot][rows] for slot in slots]
+        right[index] = [one[f"right.{slot}"][rows] for slot in slots]
     by_slot = dict(zip(slots, right.mean(axis=0), strict=True))
     return {**by_slot, "all": right.prod(axis=1).mean(axis=0)}, len(common)

@@ -23,6 +23,9 @@ tests/benchmarks/coverage.py: without it an AUROC near 1 covers 91% at 50 pictur
 _STEPS = 50
 """Halvings of a bracket: far below what is printed."""
 
+_SECANTS = 18
+"""Steps where each costs a bracket of its own."""
+
 
 def rate_spread(x: Floats, n: int) -> Floats:
     """Variance of a rate x over n independent pictures."""
@@ -87,8 +90,9 @@ def difference_limits(a: Floats, b: Floats, r: Floats) -> tuple[Floats, Floats]:
 def excess_limits(counts: Floats, level: float = LEVEL) -> tuple[Floats, Floats]:
     """Limits of what pair accuracy has beyond the product of two accuracies, over pictures.
 
-    A picture is added to each of the four cells first: the plain jackknife covers 45% where the
-    two captions stand and fall together, and says nothing where a cell is empty.
+    A picture is added to each of the four cells first, and the rest is t: taking the accuracies as
+    known covers 45% at 19 pictures where the two captions stand and fall together, and says nothing
+    where a cell is empty.
 
     Args:
         counts: Shape (samples, 4): pictures with both right, the first, the second, neither.
@@ -156,15 +160,33 @@ def ratio_limits(
     samples = len(counts)
     both = np.concatenate([counts, counts])
     n, sums = both.sum(axis=1), np.column_stack([both @ top, both @ bottom])
-    near = sums[:, 0] / sums[:, 1]
-    far = np.repeat([(top / bottom).min(), (top / bottom).max()], samples)
-    for _ in range(_STEPS):
-        middle = (far + near) / 2
-        g = top - middle[:, None] * bottom
-        gap = sums[:, 0] - middle * sums[:, 1]
-        outside = gap**2 > z2 * n * tilted_variance(both, g)
-        far, near = np.where(outside, middle, far), np.where(outside, near, middle)
-    return far[:samples], far[samples:]
+
+    def beyond(x: Floats) -> Floats:
+        gap = np.abs(sums[:, 0] - x * sums[:, 1])
+        variance = tilted_variance(both, top - x[:, None] * bottom)
+        out: Floats = gap - np.sqrt(z2 * n * variance)
+        return out
+
+    value = sums[:, 0] / sums[:, 1]
+    end = np.repeat([(top / bottom).min(), (top / bottom).max()], samples)
+    # A hair inside: at the end itself, and where nothing varies, no variance can be told.
+    far, near = end + 1e-9 * (value - end), value + 1e-6 * (end - value)
+    f_far, f_near = beyond(far), beyond(near)
+    never = f_far <= 0
+    middle, last = far, np.zeros(len(far), dtype=bool)
+    for step in range(_SECANTS):
+        # The chord's root, leaning away from an end that stayed twice; now and then the middle.
+        share = f_far / np.maximum(f_far - f_near, 1e-300) if step % 4 < 3 else 0.5
+        middle = far + np.clip(share, 0, 1) * (near - far)
+        found = beyond(middle)
+        out = found > 0
+        again = out == last if step else np.zeros(len(far), dtype=bool)
+        f_near = np.where(out, np.where(again, f_near / 2, f_near), found)
+        f_far = np.where(out, found, np.where(again, f_far / 2, f_far))
+        far, near = np.where(out, middle, far), np.where(out, near, middle)
+        last = out
+    limit = np.where(never, end, middle)
+    return limit[:samples], limit[samples:]
 
 
 def mean_limits(counts: Floats, values: Floats, level: float = LEVEL) -> tuple[Floats, Floats]:

@@ -1,283 +1,422 @@
-"""PragMatch's metrics: pure functions from answers to one number, or None for "not applicable".
+"""PragMatch's figures, each written once.
 
-Every function takes answers in any order and the slots a picture must have to be complete
-(`slots_for(family)`), and returns a fraction from 0 to 1, a difference, or a count. None of them
-may read a position, invent a score where none was measured, or divide by nothing. Two rules hold
-throughout: an answer without a verdict is wrong, and ties count half.
+Two rules hold throughout: an answer without a verdict is wrong, and ties count half. No formula may
+read a position, invent a score where none was measured, or divide by nothing.
 
 Definitions: the PragMatch paper (arXiv 2608.09772), whose names and chance levels are kept.
-`pair_ranking`, `flip_difference`, the rates and the counts are ours.
+`pair_ranking`, `flip_difference`, `independence`, the rates and the counts are ours.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable
 
-from postprocess.measure.groups import Answer, Slots, complete, group_by_picture
+import numpy as np
 
-Metric: TypeAlias = Callable[[Sequence[Answer], Slots], float | None]
+from postprocess.measure import scores
+from postprocess.measure.groups import Answer, Slots
+from postprocess.measure.metric import (
+    LEFT_OUT,
+    Column,
+    Formula,
+    Frame,
+    Metric,
+    Rate,
+    of_sums,
+    registry,
+    total,
+    value,
+)
+from postprocess.measure.pragmatch_answers import (
+    M_M_PLUS,
+    P_MINUS_M_PLUS,
+    P_P_MINUS,
+    PM,
+    PML,
+    answers_of,
+    frame,
+    scored_items,
+    without_unreadable,
+)
+from postprocess.measure.stats import Floats, ratio
 
-PM: Slots = ("P", "M")
-PML: Slots = ("P", "M", "L")
-P_P_MINUS: Slots = ("P", "P-")
-M_M_PLUS: Slots = ("M", "M+")
-P_MINUS_M_PLUS: Slots = ("P-", "M+")
-
-_POSITIVE = ("P", "P-")
-_NEGATIVE = ("M", "M+")
-_CLEAN_OF = {"P-": "P", "M+": "M"}
-_EDITED_OF = {clean: edited for edited, clean in _CLEAN_OF.items()}
-
-
-def accuracy(answers: Sequence[Answer], slots: Slots = PM) -> float | None:
-    """Share of right answers over the complete pictures.
-
-    With P, M and L the answers to P and M alone count (the paper's balanced set), in pictures that
-    have all three. With one slot it is the accuracy of that condition; with an edited slot it is
-    the share over both slots. None where no picture is complete.
-
-    >>> p = Answer("7", "7-P", "P", None, None, 1, 1, 1, None, "ok", 0)
-    >>> m = Answer("7", "7-M", "M", None, None, 0, 1, 0, None, "ok", 0)
-    >>> accuracy([p, m])
-    0.5
-    """
-    groups = complete(answers, slots).groups.values()
-    return _mean(group[slot].correct for group in groups for slot in _scored(slots))
-
-
-def f1(answers: Sequence[Answer], slots: Slots = PM) -> float | None:
-    """F1 of the sarcastic class over the complete pairs, 2TP / (2TP + FP + FN).
-
-    An answer without a verdict is wrong here as everywhere: a miss on P, a false alarm on M. So F1
-    follows from acc_p and acc_m on the same pairs, and unreadable answers cannot raise it. Without
-    a Yes to any P it is 0. None where no pair is complete or the slots hold one class only.
-    """
-    pairs = _class_pairs(answers, slots)
-    if not pairs:
-        return None
-    hits = sum(positive.correct for positive, _ in pairs)
-    misses = len(pairs) - hits
-    false_alarms = sum(1 - negative.correct for _, negative in pairs)
-    return 2 * hits / (2 * hits + false_alarms + misses)
+__all__ = [
+    "FAMILIES",
+    "METRICS",
+    "M_M_PLUS",
+    "PM",
+    "PML",
+    "P_MINUS_M_PLUS",
+    "P_P_MINUS",
+    "answers_of",
+    "figure",
+    "frame",
+    "metrics_for",
+    "scored_items",
+    "slots_for",
+    "without_unreadable",
+]
 
 
-def auroc(answers: Sequence[Answer], slots: Slots = PM) -> float | None:
-    """Probability that a random P scores above a random M; ties count half.
-
-    Over the complete pairs in which both answers carry s: where one of the two lacks it the whole
-    pair stands aside, so the classes stay balanced and hold the same pictures. None where no such
-    pair is left or the slots hold one class only.
-    """
-    pairs = _scored_pairs(answers, slots)
-    if not pairs:
-        return None
-    negatives = sorted(s for _, s in pairs)
-    # Below and below-or-equal, summed: each win counts two, each tie one. Integers stay exact.
-    halves = sum(bisect_left(negatives, s) + bisect_right(negatives, s) for s, _ in pairs)
-    return halves / (2 * len(pairs) ** 2)
+def _accuracy(slot: str) -> Rate:
+    """Accuracy in one slot; on whole pictures where a caption and its edit are both asked."""
+    among = f"among.{slot}"
+    return Rate(lambda laid: laid[among] * laid[f"right.{slot}"], among)
 
 
-def pair_ranking(answers: Sequence[Answer], slots: Slots = PM) -> float | None:
-    """Share of pictures whose P scores above their own M; ties count half.
+def _all_right(*slots: str) -> Rate:
+    """Share of whole pictures with every one of the slots right."""
 
-    Free of any threshold: it separates a model that cannot tell the two from one that is badly
-    calibrated. Over the complete pairs in which both answers carry s; None where there is none.
-    """
-    pairs = _scored_pairs(answers, slots)
-    if not pairs:
-        return None
-    return sum((p > m) + (p >= m) for p, m in pairs) / (2 * len(pairs))
+    def top(laid: Frame) -> Floats:
+        both: Floats = laid["whole"] * np.prod([laid[f"right.{slot}"] for slot in slots], axis=0)
+        return both
 
+    def bottom(laid: Frame) -> Floats:
+        _ = top(laid)
+        return laid["whole"]
 
-def acc_p(answers: Sequence[Answer], slots: Slots = PM) -> float | None:
-    """Accuracy on P, over all its answers; on complete pairs where its masked twin is asked too.
-
-    The second case makes it the clean accuracy on the same pictures. None without an answer.
-    """
-    return _condition_accuracy(answers, "P", slots)
+    return Rate(top, bottom)
 
 
-def acc_m(answers: Sequence[Answer], slots: Slots = PM) -> float | None:
-    """Accuracy on M, over all its answers; on complete pairs where its injected twin is asked too.
+def _whole(side: Column, wrong: bool = False) -> Callable[[Frame], Floats]:
+    def right(laid: Frame) -> Floats:
+        held = laid[side] if isinstance(side, str) else side(laid)
+        return laid["whole"] * ((1 - held) if wrong else held)
 
-    The second case makes it the clean accuracy on the same pictures. None without an answer.
-    """
-    return _condition_accuracy(answers, "M", slots)
-
-
-def acc_l(answers: Sequence[Answer], slots: Slots = PML) -> float | None:
-    """Accuracy on L, over all its answers. None without an answer."""
-    return _condition_accuracy(answers, "L", slots)
+    return right
 
 
-def acc_p_minus(answers: Sequence[Answer], slots: Slots = P_P_MINUS) -> float | None:
-    """Accuracy on masked P; on complete pairs where the original P is asked too."""
-    return _condition_accuracy(answers, "P-", slots)
+def _pairs(laid: Frame) -> Floats:
+    """Whole pictures, where the slots hold both classes."""
+    _ = laid["positive"]
+    return laid["whole"]
 
 
-def acc_m_plus(answers: Sequence[Answer], slots: Slots = M_M_PLUS) -> float | None:
-    """Accuracy on injected M; on complete pairs where the original M is asked too."""
-    return _condition_accuracy(answers, "M+", slots)
+def _f1(hits: Floats, false_alarms: Floats, misses: Floats) -> Floats:
+    return ratio(2 * hits, 2 * hits + false_alarms + misses)
 
 
-def pair_acc(answers: Sequence[Answer], slots: Slots = PM) -> float | None:
-    """Share of complete pictures with both P and M right.
-
-    With P, M and L it is over the pictures that have all three, so that it stands beside
-    `group_acc` with the same n. None where no picture is complete or P or M is not asked.
-    """
-    return _all_right(answers, slots, PM)
+def _ranked(laid: Frame, w: Floats) -> Floats:
+    keep = laid["scored"] > 0
+    return scores.auroc(laid["s.positive"][keep], laid["s.negative"][keep], w[:, keep])
 
 
-def group_acc(answers: Sequence[Answer], slots: Slots = PML) -> float | None:
-    """Share of complete pictures with P, M and L all right; None where there is none."""
-    return _all_right(answers, slots, PML)
+def _both_scored(laid: Frame) -> Floats:
+    _ = laid["positive"]
+    return laid["scored"]
 
 
-def p_p_minus(answers: Sequence[Answer], slots: Slots = P_P_MINUS) -> float | None:
-    """Share of complete pictures whose original and masked P are both judged sarcastic."""
-    return _all_right(answers, slots, P_P_MINUS)
+def _won(laid: Frame) -> Floats:
+    p, m = np.nan_to_num(laid["s.positive"]), np.nan_to_num(laid["s.negative"])
+    won: Floats = laid["scored"] * ((p > m) + 1.0 * (p >= m)) / 2
+    return won
 
 
-def m_m_plus(answers: Sequence[Answer], slots: Slots = M_M_PLUS) -> float | None:
-    """Share of complete pictures whose original and injected M are both judged not sarcastic."""
-    return _all_right(answers, slots, M_M_PLUS)
+def _calibration_error(laid: Frame, w: Floats) -> Floats:
+    s, labels, where = scored_items(laid)
+    keep = np.flatnonzero(laid["scored"])
+    return scores.expected_error(s, labels, w[:, keep][:, where])
 
 
-def p_minus_m_plus(answers: Sequence[Answer], slots: Slots = P_MINUS_M_PLUS) -> float | None:
-    """Share of complete pictures with masked P judged sarcastic and injected M not."""
-    return _all_right(answers, slots, P_MINUS_M_PLUS)
+def _cross_fitted(laid: Frame) -> Floats:
+    out = np.zeros(len(laid.ids))
+    s, labels, where = scored_items(laid)
+    keep = np.flatnonzero(laid["scored"])
+    right = scores.cross_fit(s, labels, where, len(keep))
+    if len(keep):
+        out[keep] = np.bincount(where, right, len(keep))
+    return out
 
 
-def flip_difference(answers: Sequence[Answer], slots: Slots = P_P_MINUS) -> float | None:
-    """Accuracy on the edited caption less that on the original, over the same pictures.
-
-    From -1 to 1; below 0 the edit cost accuracy. None where no picture is complete, or the slots
-    are not one condition and its edit.
-    """
-    edited = next((slot for slot in slots if slot in _CLEAN_OF), None)
-    if edited is None or _CLEAN_OF[edited] not in slots:
-        return None
-    groups = list(complete(answers, slots).groups.values())
-    return _mean(group[edited].correct - group[_CLEAN_OF[edited]].correct for group in groups)
+_PRODUCT = (_whole("positive"), _whole("negative"), "whole")
 
 
-def yes_rate(answers: Sequence[Answer], slots: Slots | None = None) -> float | None:
-    """Share of answers read as Yes, of all answers in the slots (all slots if None).
-
-    Answers without a verdict stay in the denominator: the rates of Yes, of No, of unusable and of
-    failed answers add up to one. None without an answer.
-    """
-    return _mean(int(answer.verdict == 1) for answer in _items(answers, slots))
+def _product(p: Floats, m: Floats, n: Floats) -> Floats:
+    return ratio(p, n) * ratio(m, n)
 
 
-def unusable_rate(answers: Sequence[Answer], slots: Slots | None = None) -> float | None:
-    """Share of answers that came back and hold no verdict: unusable, empty or truncated."""
-    unread = ("unusable", "empty", "truncated")
-    return _mean(int(answer.status in unread) for answer in _items(answers, slots))
+def _excess(both: Floats, p: Floats, m: Floats, n: Floats) -> Floats:
+    return ratio(both, n) - _product(p, m, n)
 
 
-def failed_rate(answers: Sequence[Answer], slots: Slots | None = None) -> float | None:
-    """Share of requests that failed, so that no answer came back."""
-    return _mean(int(answer.status == "failed") for answer in _items(answers, slots))
+def _of_slot(name: str, slot: str, what: str, always_no: float) -> Metric:
+    return Metric(
+        name,
+        slot,
+        f"Accuracy on {what} captions",
+        "captions",
+        _accuracy(slot),
+        chance=0.5,
+        always_no=always_no,
+        interval="wilson",
+        test="mcnemar",
+        compared=True,
+        slot=slot,
+    )
 
 
-def n_pairs(answers: Sequence[Answer], slots: Slots = PM) -> int:
-    """Number of complete pictures: pairs, or groups where three slots are asked."""
-    return len(complete(answers, slots).groups)
+def _of_pictures(
+    name: str, title: str, slots: Slots, doc: str, over: str, always_no: float
+) -> Metric:
+    return Metric(
+        name,
+        title,
+        doc,
+        over,
+        _all_right(*slots),
+        chance=0.5 ** len(slots),
+        always_no=always_no,
+        interval="wilson",
+        test="mcnemar",
+        compared=True,
+    )
 
 
-def n_left_out(answers: Sequence[Answer], slots: Slots = PM) -> int:
-    """Number of pictures left out: incomplete ones, and those that loading omitted."""
-    return complete(answers, slots).left_out
-
-
-def n_scored(answers: Sequence[Answer], slots: Slots = PM) -> int:
-    """Number of complete pairs with a score on both sides: what AUROC and pair_ranking rest on.
-
-    A chain of thought without a verdict has no score, so this can be far below `n_pairs`.
-    """
-    return len(_scored_pairs(answers, slots))
-
-
-METRICS: dict[str, Metric] = {
-    "accuracy": accuracy,
-    "f1": f1,
-    "auroc": auroc,
-    "acc_p": acc_p,
-    "acc_m": acc_m,
-    "acc_l": acc_l,
-    "acc_p_minus": acc_p_minus,
-    "acc_m_plus": acc_m_plus,
-    "pair_acc": pair_acc,
-    "group_acc": group_acc,
-    "pair_ranking": pair_ranking,
-    "p_p_minus": p_p_minus,
-    "m_m_plus": m_m_plus,
-    "p_minus_m_plus": p_minus_m_plus,
-    "flip_difference": flip_difference,
-    "yes_rate": yes_rate,
-    "unusable_rate": unusable_rate,
-    "failed_rate": failed_rate,
-    "n_scored": n_scored,
-    "n_pairs": n_pairs,
-    "n_left_out": n_left_out,
-}
-"""Every metric by its name; call as `METRICS[name](answers, slots_for(family))`."""
-
-CHANCE: dict[str, float] = {
-    "accuracy": 0.5,
-    "auroc": 0.5,
-    "acc_p": 0.5,
-    "acc_m": 0.5,
-    "acc_l": 0.5,
-    "acc_p_minus": 0.5,
-    "acc_m_plus": 0.5,
-    "pair_acc": 0.25,
-    "group_acc": 0.125,
-    "pair_ranking": 0.5,
-    "p_p_minus": 0.25,
-    "m_m_plus": 0.25,
-    "p_minus_m_plus": 0.25,
-}
-"""What a fair coin for each caption reaches; metrics without such a level are not here."""
-
-_SLOTS: dict[str, Slots] = {
-    "p": ("P",),
-    "m": ("M",),
-    "l": ("L",),
-    "pm": PM,
-    "pml": PML,
-    "p_minus": P_P_MINUS,
-    "m_plus": M_M_PLUS,
-    "p_minus_m_plus": P_MINUS_M_PLUS,
-}
+METRICS: dict[str, Metric] = registry(
+    (
+        Metric(
+            "accuracy",
+            "Acc",
+            "Share of right answers over complete pictures (P and M)",
+            "captions",
+            Rate("right", "items"),
+            chance=0.5,
+            always_no=0.5,
+            interval="rate",
+            test="mcnemar",
+            compared=True,
+        ),
+        Metric(
+            "f1",
+            "F1",
+            "F1 of the sarcastic class over complete pairs; 0 without a Yes",
+            "pairs",
+            of_sums(
+                _f1,
+                *(_whole("positive"), _whole("negative", wrong=True)),
+                _whole("positive", wrong=True),
+                over=_pairs,
+            ),
+            kind="f1",
+            always_no=0.0,
+            compared=True,
+        ),
+        Metric(
+            "auroc",
+            "AUROC",
+            "AUROC of log P(Yes) - log P(No) on P against M; ties count half, n/a without scores",
+            "pairs",
+            Formula(_ranked, _both_scored),
+            kind="auroc",
+            chance=0.5,
+            always_no=0.5,
+            compared=True,
+        ),
+        Metric(
+            "pair_ranking",
+            "P ranked above M",
+            "Share of pictures whose P scores above their M; ties count half",
+            "pairs",
+            Rate(_won, _both_scored),
+            kind="rate",
+            chance=0.5,
+            always_no=0.5,
+            interval="rate",
+            compared=True,
+        ),
+        Metric(
+            "n_scored",
+            "n with scores",
+            "Complete pairs with a score on both sides, which AUROC and ranking rest on",
+            "pairs",
+            total("scored"),
+            kind="count",
+            higher_is_better=None,
+        ),
+        _of_slot("acc_p", "P", "sarcastic", 0.0),
+        _of_slot("acc_m", "M", "mismatched", 1.0),
+        _of_slot("acc_l", "L", "literal", 1.0),
+        _of_slot("acc_p_minus", "P-", "masked sarcastic", 0.0),
+        _of_slot("acc_m_plus", "M+", "injected mismatched", 1.0),
+        Metric(
+            "flip_difference",
+            "edited less clean",
+            "Accuracy on edited less original captions of the same pictures",
+            "pictures",
+            Rate("flip", lambda laid: laid["flip"] * 0 + laid["whole"]),
+            kind="difference",
+            chance=0.0,
+            always_no=0.0,
+            compared=True,
+        ),
+        _of_pictures(
+            "pair_acc",
+            "paired P-M",
+            PM,
+            "Share of pictures with P and M both right; chance 0.25",
+            "pairs",
+            0.0,
+        ),
+        _of_pictures(
+            "group_acc",
+            "grouped P-M-L",
+            PML,
+            "Share of pictures with P, M and L all right; chance 0.125",
+            "groups",
+            0.0,
+        ),
+        _of_pictures(
+            "p_p_minus",
+            "P and P-",
+            P_P_MINUS,
+            "Share of pictures with P and masked P both right",
+            "pictures",
+            0.0,
+        ),
+        _of_pictures(
+            "m_m_plus",
+            "M and M+",
+            M_M_PLUS,
+            "Share of pictures with M and injected M both right",
+            "pictures",
+            1.0,
+        ),
+        _of_pictures(
+            "p_minus_m_plus",
+            "P- and M+",
+            P_MINUS_M_PLUS,
+            "Share of pictures with masked P and injected M both right",
+            "pictures",
+            0.0,
+        ),
+        Metric(
+            "yes_rate",
+            "Yes",
+            "Share of answers read as Yes, of all answers",
+            "captions",
+            Rate("yes", "asked"),
+            kind="rate",
+            always_no=0.0,
+            higher_is_better=None,
+            interval="rate",
+            compared=True,
+            alone=True,
+        ),
+        Metric(
+            "unusable_rate",
+            "unusable",
+            "Share of answers without a verdict, which count as wrong",
+            "captions",
+            Rate("unread", "asked"),
+            kind="rate",
+            always_no=0.0,
+            higher_is_better=False,
+            interval="rate",
+            alone=True,
+        ),
+        Metric(
+            "failed_rate",
+            "failed",
+            "Share of requests that failed; above 1% the run exits non-zero",
+            "captions",
+            Rate("failed", "asked"),
+            kind="rate",
+            always_no=0.0,
+            higher_is_better=False,
+            interval="rate",
+            alone=True,
+        ),
+        Metric(
+            "n_pairs",
+            "n",
+            "Complete pictures: pairs, or groups where three captions are asked",
+            "pictures",
+            total("whole"),
+            kind="count",
+            higher_is_better=None,
+        ),
+        Metric(
+            "n_left_out",
+            "left out",
+            "Pictures left out: incomplete ones, and those that loading omitted",
+            "pictures",
+            LEFT_OUT,
+            kind="count",
+            higher_is_better=False,
+        ),
+        Metric(
+            "independence",
+            "independence",
+            "P times M: the pair accuracy if P and M had nothing to do with each other",
+            "pairs",
+            of_sums(_product, *_PRODUCT, over=_pairs),
+            chance=0.25,
+            always_no=0.0,
+        ),
+        Metric(
+            "pair_excess",
+            "pair less independence",
+            "Pair accuracy less independence",
+            "pairs",
+            of_sums(
+                _excess,
+                lambda laid: laid["whole"] * laid["positive"] * laid["negative"],
+                *_PRODUCT,
+                over=_pairs,
+            ),
+            kind="difference",
+            always_no=0.0,
+        ),
+        Metric(
+            "ece",
+            "calibration error",
+            "Expected calibration error of s read as log-odds",
+            "pairs",
+            Formula(_calibration_error, _both_scored),
+            kind="number",
+            higher_is_better=False,
+            interval="none",
+        ),
+        Metric(
+            "threshold_accuracy",
+            "Acc, fitted threshold",
+            "Accuracy at a threshold that the other folds of pictures choose",
+            "captions",
+            Rate(_cross_fitted, lambda laid: 2 * _both_scored(laid)),
+        ),
+    )
+)
+"""Every figure of PragMatch; those that no task prints stand at the end."""
 
 _RATES = ("yes_rate", "unusable_rate", "failed_rate")
 _COUNTS = ("n_pairs", "n_left_out")
 _RANKED = ("f1", "auroc", "pair_ranking", "n_scored")
 
-_METRICS: dict[str, tuple[str, ...]] = {
-    "p": ("acc_p", *_RATES, "n_left_out"),
-    "m": ("acc_m", *_RATES, "n_left_out"),
-    "l": ("acc_l", *_RATES, "n_left_out"),
-    "pm": (*_RANKED, "acc_p", "acc_m", "pair_acc", *_RATES, *_COUNTS),
-    "pml": (*_RANKED, "acc_p", "acc_m", "acc_l", "pair_acc", "group_acc", *_RATES, *_COUNTS),
-    "p_minus": ("acc_p", "acc_p_minus", "flip_difference", "p_p_minus", *_RATES, *_COUNTS),
-    "m_plus": ("acc_m", "acc_m_plus", "flip_difference", "m_m_plus", *_RATES, *_COUNTS),
+_FAMILIES: dict[str, tuple[Slots, tuple[str, ...]]] = {
+    "p": (("P",), ("acc_p", *_RATES, "n_left_out")),
+    "m": (("M",), ("acc_m", *_RATES, "n_left_out")),
+    "l": (("L",), ("acc_l", *_RATES, "n_left_out")),
+    "pm": (PM, (*_RANKED, "acc_p", "acc_m", "pair_acc", *_RATES, *_COUNTS)),
+    "pml": (
+        PML,
+        (*_RANKED, "acc_p", "acc_m", "acc_l", "pair_acc", "group_acc", *_RATES, *_COUNTS),
+    ),
+    "p_minus": (
+        P_P_MINUS,
+        ("acc_p", "acc_p_minus", "flip_difference", "p_p_minus", *_RATES, *_COUNTS),
+    ),
+    "m_plus": (
+        M_M_PLUS,
+        ("acc_m", "acc_m_plus", "flip_difference", "m_m_plus", *_RATES, *_COUNTS),
+    ),
     "p_minus_m_plus": (
-        *_RANKED,
-        "acc_p_minus",
-        "acc_m_plus",
-        "p_minus_m_plus",
-        *_RATES,
-        *_COUNTS,
+        P_MINUS_M_PLUS,
+        (*_RANKED, "acc_p_minus", "acc_m_plus", "p_minus_m_plus", *_RATES, *_COUNTS),
     ),
 }
+"""Task family to the slots of a complete picture, and to what its tasks print after `accuracy`."""
 
-FAMILIES = tuple(_SLOTS)
+FAMILIES = tuple(_FAMILIES)
 """The task families: a task is `pragmatch_{family}` with its forms and cues."""
 
 
@@ -290,7 +429,7 @@ def slots_for(family: str) -> Slots:
     >>> slots_for("pml")
     ('P', 'M', 'L')
     """
-    return _SLOTS[_known(family)]
+    return _FAMILIES[_known(family)][0]
 
 
 def metrics_for(family: str) -> tuple[str, ...]:
@@ -302,101 +441,22 @@ def metrics_for(family: str) -> tuple[str, ...]:
     >>> metrics_for("l")
     ('accuracy', 'acc_l', 'yes_rate', 'unusable_rate', 'failed_rate', 'n_left_out')
     """
-    return ("accuracy", *_METRICS[_known(family)])
+    return ("accuracy", *_FAMILIES[_known(family)][1])
 
 
-def chance(family: str) -> float:
-    """What a fair coin for each caption reaches in getting a whole picture right.
+def figure(name: str, answers: Iterable[Answer], slots: Slots) -> float | int | None:
+    """One figure of some answers; None where it does not apply.
 
-    Raises:
-        ValueError: No such family.
-
-    >>> chance("p"), chance("pm"), chance("pml")
-    (0.5, 0.25, 0.125)
+    >>> p = Answer("7", "7-P", "P", None, None, 1, 1, 1, None, "ok", 0)
+    >>> m = Answer("7", "7-M", "M", None, None, 0, 1, 0, None, "ok", 0)
+    >>> figure("accuracy", [p, m], PM), figure("group_acc", [p, m], PM)
+    (0.5, None)
     """
-    return 0.5 ** len(slots_for(family))
-
-
-def independence(acc_p: float | None, acc_m: float | None) -> float | None:
-    """The pair accuracy of a model whose rights on P and M have nothing to do with each other.
-
-    It stands beside `pair_acc`: a model that always says No has 0 here too, and so is not "below
-    chance". None where an accuracy is.
-
-    >>> independence(0.5, 0.9)
-    0.45
-    """
-    return None if acc_p is None or acc_m is None else acc_p * acc_m
-
-
-def without_unreadable(answers: Iterable[Answer]) -> list[Answer]:
-    """The second view, `exclude`: answers with a verdict only, failed requests gone too.
-
-    Never the default. Pictures that lose an answer become incomplete, and are counted as such.
-    """
-    return [answer for answer in answers if answer.verdict is not None]
+    return value(METRICS[name], frame(answers, slots))
 
 
 def _known(family: str) -> str:
     """The family, or an error that lists the known ones."""
-    if family not in _SLOTS:
+    if family not in _FAMILIES:
         raise ValueError(f"task family {family!r}: know {', '.join(FAMILIES)}")
     return family
-
-
-def _scored(slots: Slots) -> Slots:
-    """The slots whose answers count in accuracy: L stands outside the balanced set."""
-    return slots if len(slots) == 1 else tuple(slot for slot in slots if slot != "L")
-
-
-def _items(answers: Sequence[Answer], slots: Slots | None) -> list[Answer]:
-    """All answers in the slots, by picture; the grouping refuses doubles here as well."""
-    return [
-        answer
-        for group in group_by_picture(answers).values()
-        for slot, answer in group.items()
-        if slots is None or slot in slots
-    ]
-
-
-def _class_pairs(answers: Sequence[Answer], slots: Slots) -> list[tuple[Answer, Answer]]:
-    """The positive and the negative answer of each complete picture."""
-    positive = next((slot for slot in slots if slot in _POSITIVE), None)
-    negative = next((slot for slot in slots if slot in _NEGATIVE), None)
-    if positive is None or negative is None:
-        return []
-    groups = complete(answers, slots).groups.values()
-    return [(group[positive], group[negative]) for group in groups]
-
-
-def _scored_pairs(answers: Sequence[Answer], slots: Slots) -> list[tuple[float, float]]:
-    """The scores of the positive and of the negative answer, where both carry one."""
-    return [
-        (positive.s, negative.s)
-        for positive, negative in _class_pairs(answers, slots)
-        if positive.s is not None and negative.s is not None
-    ]
-
-
-def _condition_accuracy(answers: Sequence[Answer], slot: str, slots: Slots) -> float | None:
-    """Accuracy in one slot; on complete pictures where a caption and its edit are both asked."""
-    if slot not in slots:
-        return None
-    twin = _CLEAN_OF.get(slot) or _EDITED_OF.get(slot)
-    if twin in slots:
-        return _mean(group[slot].correct for group in complete(answers, slots).groups.values())
-    return _mean(answer.correct for answer in _items(answers, (slot,)))
-
-
-def _all_right(answers: Sequence[Answer], slots: Slots, needed: Slots) -> float | None:
-    """Share of complete pictures with every needed slot right; a right answer is its label."""
-    if not set(needed) <= set(slots):
-        return None
-    groups = complete(answers, slots).groups.values()
-    return _mean(int(all(group[slot].correct for slot in needed)) for group in groups)
-
-
-def _mean(values: Iterable[int]) -> float | None:
-    """The mean of integers, or None of none: sums of integers do not depend on their order."""
-    listed = list(values)
-    return sum(listed) / len(listed) if listed else None

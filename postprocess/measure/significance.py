@@ -22,7 +22,7 @@ from postprocess.measure.stats import LEVEL, SEED, Estimate, Floats
 EXACT = 20
 """Pictures that differ, up to which all ways of swapping them are counted."""
 
-SWAPS = 9_999
+SWAPS = 1_999
 """Swaps drawn beyond that; p is then at least 1 / (SWAPS + 1), and says that it is a bound."""
 
 _GRID = 12
@@ -155,6 +155,7 @@ def swap(
     pictures: int,
     differing: npt.ArrayLike | None = None,
     *,
+    exact: int = EXACT,
     draws: int = SWAPS,
     seed: int = SEED,
 ) -> Significance:
@@ -166,6 +167,7 @@ def swap(
         pictures: Number of pictures.
         differing: Indices of the pictures on which the two differ (default: all): swapping the
             others changes nothing, and they need not be drawn.
+        exact: Differing pictures up to which all swaps are counted.
         draws: Swaps drawn where there are too many to count all.
         seed: Seed of those.
 
@@ -191,7 +193,7 @@ def swap(
     if not k or not np.isfinite(seen) or seen < 1e-12:
         return Significance(1.0, 1.0, "swap", pictures, k)
     # A swap and its opposite give the same size of difference, so half of them are enough.
-    all_of_them = k <= EXACT and 2 ** (k - 1) * pictures <= _WORK
+    all_of_them = k <= exact and 2 ** (k - 1) * pictures <= _WORK
     all_of_them = all_of_them or 2 ** (k - 1) <= draws
     rng, total = np.random.default_rng(seed), 2 ** (k - 1) if all_of_them else draws
     step, reached = max(1, _BLOCK // (2 * pictures)), 0

@@ -1,4 +1,4 @@
-"""`pragclash export`: a run as a submission, for Every Eval Ever and for Hugging Face model pages.
+"""A run as a submission, for Every Eval Ever and for Hugging Face model pages.
 
 A submission claims to be a benchmark result, so a run that is not one is refused with the reason:
 the sample, custom data, a limit, failed requests, a cut run. Ids are made from content and the
@@ -8,116 +8,31 @@ asked.
 
 from __future__ import annotations
 
-import argparse
-import datetime
 import hashlib
 import json
 import re
-import sys
 import uuid
-import zoneinfo
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
-from postprocess.measure import clash_estimates, stats
-from postprocess.measure import pragmatch as metrics
-from postprocess.measure import pragmatch_estimates as estimates
-from postprocess.measure.groups import Answer
-from postprocess.measure.pragmatch_estimates import ACCURACIES
-from postprocess.measure.stats import Estimate
-from postprocess.publish.compare import family_of, pick
-from postprocess.publish.report_pairs import WITHHELD
-from postprocess.response.line import LEFT_OUT
-from postprocess.runs.folder import Run, TaskRun, read_runs
-from postprocess.runs.provenance import command_line, prompt_form
-from postprocess.tables.build import tell, wording
-
-SCHEMA_VERSION = "0.3.0"
-"""Of the Every Eval Ever schemas that the files follow."""
+from postprocess.benchmarks.base import benchmarks, named, owner
+from postprocess.publish.every_eval_ever import (
+    ExportError,
+    Submission,
+    aggregate_of,
+    samples_of,
+)
+from postprocess.runs.folder import Run, TaskRun
 
 RELATIONSHIPS = ("first_party", "third_party", "collaborative", "other")
 AVAILABILITIES = ("open_weights", "closed_weights", "unknown")
 DEPLOYMENTS = ("self_deployed", "externally_managed", "unknown")
 
-_HARNESS_ZONE = "Asia/Singapore"
-"""The zone in which the harness stamps its files unless told otherwise; it has no summer time."""
-
-_STAMP = re.compile(r"(\d{8})[_T](\d{2})-?(\d{2})-?(\d{2})")
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _SAFE = re.compile(r"[^A-Za-z0-9._-]+")
-
-BENCHMARKS = {"pragmatch": "PragMatch", "clash": "CLASH"}
-
-
-class Metric(NamedTuple):
-    """How a metric is described to a leaderboard."""
-
-    kind: str
-    description: str
-    lower_is_better: bool = False
-    low: float = 0.0
-
-
-METRICS = {
-    "accuracy": Metric("accuracy", "Share of right answers over complete pictures (P and M)"),
-    "f1": Metric("f1", "F1 of the sarcastic class over complete pairs"),
-    "auroc": Metric("auroc", "AUROC of log P(Yes) - log P(No) on P against M"),
-    "pair_ranking": Metric("rate", "Share of pictures whose P scores above their M"),
-    "acc_p": Metric("accuracy", "Accuracy on sarcastic captions"),
-    "acc_m": Metric("accuracy", "Accuracy on mismatched captions"),
-    "acc_l": Metric("accuracy", "Accuracy on literal captions"),
-    "acc_p_minus": Metric("accuracy", "Accuracy on sarcastic captions with the cue masked"),
-    "acc_m_plus": Metric("accuracy", "Accuracy on mismatched captions with the cue injected"),
-    "pair_acc": Metric("accuracy", "Share of pictures with P and M both right; chance 0.25"),
-    "group_acc": Metric("accuracy", "Share of pictures with P, M and L all right; chance 0.125"),
-    "p_p_minus": Metric("accuracy", "Share of pictures with P and masked P both right"),
-    "m_m_plus": Metric("accuracy", "Share of pictures with M and injected M both right"),
-    "p_minus_m_plus": Metric("accuracy", "Share of pictures with masked P and injected M right"),
-    "flip_difference": Metric("difference", "Accuracy on edited less original captions", low=-1.0),
-    "unusable_rate": Metric("rate", "Share of answers without a verdict", lower_is_better=True),
-    "conflict": Metric("rate", "Share of false captions for which a conflict is flagged"),
-    "false_alarms": Metric("rate", "Share of true captions flagged", lower_is_better=True),
-    "image": Metric("rate", "Share of answers that give the picture's answer"),
-    "text": Metric("rate", "Share of answers that give the caption's answer", True),
-    "none": Metric("rate", "Share of answers in which nothing is recognised", True),
-    "distractor": Metric("rate", "Share of answers that give the distractor", True),
-    "unusable": Metric("rate", "Share of answers without a single letter", True),
-}
-"""Every metric that is submitted; what stands beside them in tables is ours alone."""
-
-HEADLINE = {
-    "pm": "pair_acc",
-    "pml": "group_acc",
-    "p_minus": "p_p_minus",
-    "m_plus": "m_m_plus",
-    "p_minus_m_plus": "p_minus_m_plus",
-    "p": "acc_p",
-    "m": "acc_m",
-    "l": "acc_l",
-}
-"""The one number that a model page shows of a PragMatch task."""
-
-
-class ExportError(ValueError):
-    """A run that cannot be submitted; the message says why and what to do."""
-
-
-class Submission(NamedTuple):
-    """Who submits what."""
-
-    model_id: str
-    """`organisation/name`, as on the hub."""
-    organization: str
-    relationship: str = "third_party"
-    availability: str = "unknown"
-    deployment: str = "unknown"
-    with_text: bool = False
-    draws: int = stats.DRAWS
-    seed: int = stats.SEED
 
 
 def refusals(run: Run, tasks: Sequence[str]) -> list[str]:
@@ -176,15 +91,15 @@ def every_eval_ever(run: Run, tasks: Sequence[str], submission: Submission) -> d
     """
     _check(run, tasks, submission)
     files: dict[str, str] = {}
-    for benchmark in BENCHMARKS:
-        names = [name for name in tasks if name.startswith(f"{benchmark}_")]
+    for benchmark, one in benchmarks().items():
+        names = [name for name in tasks if one.has(name)]
         if not names:
             continue
-        aggregate = _aggregate(run, benchmark, names, submission)
+        aggregate = aggregate_of(run, benchmark, names, submission)
         lines = [
             json.dumps(sample, sort_keys=True)
             for name in names
-            for sample in _samples(run, run.tasks[name], aggregate, submission)
+            for sample in samples_of(run, run.tasks[name], aggregate, submission)
         ]
         samples = "".join(f"{line}\n" for line in lines)
         developer, model = (_SAFE.sub("-", part) for part in submission.model_id.split("/"))
@@ -227,7 +142,7 @@ def hugging_face(
         benchmark = path.split("/")[1]
         if benchmark not in datasets:
             raise ExportError(
-                f"the hub id of the {BENCHMARKS[benchmark]} dataset is missing: --dataset-id "
+                f"the hub id of the {named(benchmark).title} dataset is missing: --dataset-id "
                 f"{benchmark}=ORGANISATION/NAME"
             )
         day = aggregate["evaluation_timestamp"][:10]
@@ -238,8 +153,8 @@ def hugging_face(
                 for r in aggregate["evaluation_results"]
                 if r["evaluation_name"] == name
             }
-            headline = _headline(name)
-            if not found or headline not in found:
+            headline = next(iter(owner(name).exports(name)), None)
+            if headline is None or headline not in found:
                 continue
             entries.append(
                 {
@@ -253,12 +168,6 @@ def hugging_face(
             entries, sort_keys=False, allow_unicode=False
         )
     return files
-
-
-def _headline(task: str) -> str:
-    if task.startswith("pragmatch_"):
-        return HEADLINE[family_of(task)]
-    return "false_alarms" if task.endswith("_original") else "conflict"
 
 
 def _notes(result: Mapping[str, Any], metric: str) -> str:
@@ -290,292 +199,10 @@ def _check(run: Run, tasks: Sequence[str], submission: Submission) -> None:
         )
 
 
-def _aggregate(
-    run: Run, benchmark: str, tasks: Sequence[str], submission: Submission
-) -> dict[str, Any]:
-    stamps = [when(run.tasks[name]) for name in tasks]
-    newest = max(stamps)
-    retrieved = str(int(newest.timestamp()))
-    evaluation_id = f"{benchmark}/{submission.model_id.replace('/', '_')}/{retrieved}"
-    first = run.tasks[tasks[0]]
-    notes = (first.results.get("config") or {}).get("pragclash") or {}
-    # The harness's own string names the commit of whatever folder the run was started in.
-    versions = notes.get("versions") or {}
-    harness = str(versions.get("lmms-eval") or first.results.get("lmms_eval_version") or "unknown")
-    details = {"pragclash_version": _own_version()}
-    if first.results.get("git_hash"):
-        details["git_hash"] = str(first.results["git_hash"])
-    out: dict[str, Any] = {
-        "schema_version": SCHEMA_VERSION,
-        "evaluation_id": evaluation_id,
-        "evaluation_timestamp": newest.isoformat(),
-        "retrieved_timestamp": retrieved,
-        "source_metadata": {
-            "source_name": "pragclash",
-            "source_type": "evaluation_run",
-            "source_organization_name": submission.organization,
-            "evaluator_relationship": submission.relationship,
-        },
-        "eval_library": {
-            "name": "lmms_eval",
-            "version": "unknown" if harness.startswith("unknown") else harness,
-            "additional_details": details,
-        },
-        "model_info": {
-            "name": submission.model_id.partition("/")[2],
-            "id": submission.model_id,
-            "developer": submission.model_id.partition("/")[0],
-            "additional_details": {
-                "deployment_type": submission.deployment,
-                "model_availability": submission.availability,
-                "harness_model": run.model,
-                "model_args": run.model_args,
-            },
-        },
-        "evaluation_results": [],
-    }
-    for name in tasks:
-        out["evaluation_results"] += _results(run, run.tasks[name], evaluation_id, submission)
-    return out
-
-
-def _results(
-    run: Run, task: TaskRun, evaluation_id: str, submission: Submission
-) -> list[dict[str, Any]]:
-    found, n_left_out = _estimates(task, submission)
-    record = task.records[0]
-    out = []
-    for name, estimate in found.items():
-        metric = METRICS[name]
-        if estimate.value is None:
-            continue
-        out.append(
-            {
-                "evaluation_result_id": f"{evaluation_id}/{task.task}/{name}",
-                "evaluation_name": task.task,
-                "source_data": {
-                    "dataset_name": BENCHMARKS[task.task.partition("_")[0]],
-                    "source_type": "other",
-                    "additional_details": {
-                        "kind": str(record["dataset_kind"]),
-                        "fingerprint": str(record["dataset_fingerprint"]),
-                        "documents": str(len(task.records)),
-                        "pictures": str(len({r["image_id"] for r in task.records})),
-                        "pictures_left_out": str(n_left_out),
-                    },
-                },
-                "evaluation_timestamp": when(task).isoformat(),
-                "metric_config": {
-                    "evaluation_description": metric.description,
-                    "metric_id": f"{task.task.partition('_')[0]}.{name}",
-                    "metric_name": name,
-                    "metric_kind": metric.kind,
-                    "metric_unit": "proportion",
-                    "lower_is_better": metric.lower_is_better,
-                    "score_type": "continuous",
-                    "min_score": metric.low,
-                    "max_score": 1.0,
-                },
-                "score_details": {
-                    "score": estimate.value,
-                    "details": {"n": str(estimate.n), "prompt": wording(record)},
-                    "uncertainty": _uncertainty(estimate, submission),
-                },
-                "generation_config": _generation(run, task),
-            }
-        )
-    return out
-
-
-def _uncertainty(estimate: Estimate, submission: Submission) -> dict[str, Any]:
-    out: dict[str, Any] = {"num_samples": estimate.n}
-    if estimate.se is not None:
-        method = "bootstrap over pictures" if estimate.method == "bootstrap" else "analytic"
-        out["standard_error"] = {"value": estimate.se, "method": method}
-    if estimate.low is not None and estimate.high is not None:
-        out["confidence_interval"] = {
-            "lower": estimate.low,
-            "upper": estimate.high,
-            "confidence_level": stats.LEVEL,
-            "method": {"wilson": "Wilson score"}.get(estimate.method, "percentile bootstrap"),
-        }
-    if estimate.method == "bootstrap":
-        out["num_bootstrap_samples"] = submission.draws
-    return out
-
-
-def _estimates(task: TaskRun, submission: Submission) -> tuple[dict[str, Estimate], int]:
-    if task.task.startswith("pragmatch_"):
-        answers = estimates.answers_of(task.records)
-        table = estimates.table(
-            answers,
-            metrics.slots_for(family_of(task.task)),
-            draws=submission.draws,
-            seed=submission.seed,
-        )
-        return {k: v for k, v in table.estimates.items() if k in METRICS}, table.n_left_out
-    clash = clash_estimates.answers_of(task.records)
-    found = clash_estimates.table(clash, draws=submission.draws)
-    if task.task.endswith("_original"):
-        found["false_alarms"] = found.pop("conflict")
-    else:
-        found.pop("accuracy", None)
-    lost = max((int(record.get("n_omitted") or 0) for record in task.records), default=0)
-    return {k: v for k, v in found.items() if k in METRICS}, lost
-
-
-def _generation(run: Run, task: TaskRun) -> dict[str, Any]:
-    arguments = _mapping(task.config.get("generation_kwargs"))
-    out: dict[str, Any] = {"reasoning": task.records[0].get("prompt") == "cot"}
-    temperature, tokens = arguments.get("temperature"), arguments.get("max_new_tokens")
-    if isinstance(temperature, int | float) and not isinstance(temperature, bool):
-        out["temperature"] = float(temperature)
-    if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens >= 1:
-        out["max_tokens"] = tokens
-    command = command_line(run, task)
-    if command:
-        out["execution_command"] = command
-    template = prompt_form(task)
-    if template:
-        out["prompt_template"] = template
-    return {
-        "generation_args": out,
-        "additional_details": {str(k): str(v) for k, v in sorted(arguments.items())},
-    }
-
-
-def _samples(
-    run: Run, task: TaskRun, aggregate: Mapping[str, Any], submission: Submission
-) -> list[dict[str, Any]]:
-    """One instance a document, joined to the metric to which it contributes as one unit."""
-    present = {r["evaluation_result_id"] for r in aggregate["evaluation_results"]}
-    out = []
-    for record, prompt in zip(task.records, task.prompts, strict=True):
-        if record.get("status") == LEFT_OUT:
-            continue
-        result_id = f"{aggregate['evaluation_id']}/{task.task}/{_own_metric(task.task, record)}"
-        words = str(record.get("response") or "")
-        reference = _reference(record)
-        digest = hashlib.sha256(
-            (prompt + "".join(reference)).encode("utf-8", "surrogatepass")
-        ).hexdigest()
-        shown = submission.with_text or len(words) <= WITHHELD
-        sample: dict[str, Any] = {
-            "schema_version": SCHEMA_VERSION,
-            "evaluation_id": aggregate["evaluation_id"],
-            "model_id": submission.model_id,
-            "evaluation_name": task.task,
-            "sample_id": _sample_id(record),
-            "sample_hash": digest,
-            "interaction_type": "single_turn",
-            "input": {
-                "raw": prompt if submission.with_text else f"[withheld, sha256 {digest}]",
-                "reference": reference if submission.with_text or _is_verdict(record) else [],
-            },
-            "output": {"raw": [words if shown else f"[withheld, {len(words)} characters]"]},
-            "answer_attribution": [
-                {
-                    "turn_idx": 0,
-                    "source": "output.raw",
-                    "extracted_value": _extracted(record),
-                    "extraction_method": "custom",
-                    "is_terminal": True,
-                }
-            ],
-            "evaluation": {
-                "score": float(record["correct"]),
-                "is_correct": bool(record["correct"]),
-            },
-            "metadata": _metadata(record),
-        }
-        if result_id in present:
-            sample["evaluation_result_id"] = result_id
-        if _is_verdict(record):
-            sample["input"]["choices"] = ["Yes", "No"]
-        out.append(sample)
-    return out
-
-
-_METADATA = (
-    *("image_id", "condition", "cue", "edit", "modality", "prompt", "prompt_version", "status"),
-    *("s", "mass", "s_source", "form", "caption_kind", "rotation", "change_type", "outcome"),
-    *("option_order", "prompt_hash", "dataset_kind", "dataset_fingerprint"),
-)
-
-
-def _metadata(record: Mapping[str, Any]) -> dict[str, str]:
-    out = {key: str(record[key]) for key in _METADATA if record.get(key) is not None}
-    if record.get("categories"):
-        out["categories"] = ", ".join(map(str, record["categories"]))
-    return out
-
-
-def _own_metric(task: str, record: Mapping[str, Any]) -> str:
-    if task.startswith("pragmatch_"):
-        slot = Answer.of(record).slot
-        return next(name for name, own in ACCURACIES.items() if own == slot)
-    return "accuracy" if task.endswith("_original") else "conflict"
-
-
-def _is_verdict(record: Mapping[str, Any]) -> bool:
-    return "verdict" in record
-
-
-def _reference(record: Mapping[str, Any]) -> list[str]:
-    if _is_verdict(record):
-        return ["Yes" if record["label"] else "No"]
-    if record.get("caption_kind") == "original":
-        return [str(record.get("image_answer") or "")]
-    return ["Conflicting information"]
-
-
-def _extracted(record: Mapping[str, Any]) -> str:
-    if _is_verdict(record):
-        return {1: "Yes", 0: "No"}.get(record["verdict"], "")
-    return str(record.get("letter") or record.get("outcome") or "")
-
-
-def _sample_id(record: Mapping[str, Any]) -> str:
-    rotation = record.get("rotation")
-    return str(record["sample_id"]) + ("" if rotation is None else f"#{rotation}")
-
-
-def when(task: TaskRun) -> datetime.datetime:
-    """The moment that stamps an invocation's files, with its zone.
-
-    Raises:
-        ExportError: The stamp is no date.
-    """
-    match = _STAMP.search(task.date)
-    config = _mapping(_mapping(task.results.get("config")).get("resolved_cli_args"))
-    name = config.get("timezone") or _HARNESS_ZONE
-    try:
-        if match is None:
-            raise ValueError("no date in it")
-        day, hour, minute, second = match.groups()
-        moment = datetime.datetime.strptime(f"{day}{hour}{minute}{second}", "%Y%m%d%H%M%S")
-        return moment.replace(tzinfo=_zone(str(name)))
-    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError) as error:
-        raise ExportError(f"{task.path}: its stamp {task.date!r} is no date ({error})") from error
-
-
-def _zone(name: str) -> datetime.tzinfo:
-    if name == _HARNESS_ZONE:
-        return datetime.timezone(datetime.timedelta(hours=8))
-    return zoneinfo.ZoneInfo(name)
-
-
 def _uuid(text: str) -> str:
     """A UUID of version 4's form made from content, so that it is the same next time."""
     digest = hashlib.sha256(text.encode("utf-8")).digest()
     return str(uuid.UUID(bytes=digest[:16], version=4))
-
-
-def _own_version() -> str:
-    try:
-        return metadata.version("pragclash")
-    except metadata.PackageNotFoundError:
-        return "unknown"
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
@@ -591,92 +218,12 @@ def model_id_of(run: Run) -> str:
     return ""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Arguments of `pragclash export`."""
-    parser.add_argument(
-        "--runs", nargs="+", type=Path, required=True, metavar="DIR", help="run folders"
-    )
-    parser.add_argument("--format", choices=("eee", "hf"), required=True)
-    parser.add_argument("--label", help="which model, where the folders hold several")
-    parser.add_argument("--tasks", help="tasks to submit, with commas (default: all of the run)")
-    parser.add_argument("--model-id", help="ORGANISATION/NAME (default: the run's hub id)")
-    parser.add_argument("--organization", default="", help="who submits")
-    parser.add_argument("--relationship", choices=RELATIONSHIPS, default="third_party")
-    parser.add_argument("--availability", choices=AVAILABILITIES, default="unknown")
-    parser.add_argument("--deployment", choices=DEPLOYMENTS, default="unknown")
-    parser.add_argument(
-        "--dataset-id",
-        action="append",
-        default=[],
-        metavar="BENCHMARK=ID",
-        help="hf: hub id of the dataset, e.g. pragmatch=org/pragmatch",
-    )
-    parser.add_argument(
-        "--with-text", action="store_true", help="captions, questions and reasonings too"
-    )
-    parser.add_argument("--out", type=Path, default=Path("submission"), metavar="DIR")
-    parser.add_argument("--force", action="store_true", help="overwrite files that differ")
-    parser.add_argument("--json", action="store_true", help="print the written paths as JSON")
+def write(out: Path, files: Mapping[str, str], *, force: bool) -> list[Path]:
+    """Write a submission's files.
 
-
-def run(args: argparse.Namespace) -> int:
-    """Write a submission.
-
-    Returns:
-        0; 1 where the run is refused or a file would be overwritten; 2 where the run meant is not
-        there.
+    Raises:
+        ExportError: One of them exists and differs, and `force` is off. Nothing is written then.
     """
-    runs = read_runs(args.runs)
-    tell(runs.problems, "export")
-    try:
-        chosen = pick(runs, args.label, "--label")
-    except ValueError as error:
-        print(f"pragclash export: {error}", file=sys.stderr)
-        return 2
-    tasks = args.tasks.split(",") if args.tasks else list(chosen.tasks)
-    # What no name can mend comes before the names that are missing.
-    reasons = refusals(chosen, tasks)
-    if reasons:
-        print(f"pragclash export: {'; '.join(reasons)}", file=sys.stderr)
-        return 1
-    submission = Submission(
-        args.model_id or model_id_of(chosen),
-        args.organization,
-        args.relationship,
-        args.availability,
-        args.deployment,
-        args.with_text,
-    )
-    try:
-        if args.format == "eee":
-            files = every_eval_ever(chosen, tasks, submission)
-        else:
-            files = hugging_face(chosen, tasks, submission, _dataset_ids(args.dataset_id))
-        written = _write(args.out, files, force=args.force)
-    except ExportError as error:
-        print(f"pragclash export: {error}", file=sys.stderr)
-        return 1
-    if args.json:
-        print(json.dumps({"written": [str(path) for path in written]}))
-    else:
-        print("\n".join(str(path) for path in written))
-    return 0
-
-
-def _dataset_ids(pairs: Sequence[str]) -> dict[str, str]:
-    out = {}
-    for pair in pairs:
-        benchmark, _, value = pair.partition("=")
-        if benchmark not in BENCHMARKS or not _ID.fullmatch(value):
-            raise ExportError(
-                f"--dataset-id {pair!r} is not of the form BENCHMARK=ORGANISATION/NAME with "
-                f"{' or '.join(BENCHMARKS)}"
-            )
-        out[benchmark] = value
-    return out
-
-
-def _write(out: Path, files: Mapping[str, str], *, force: bool) -> list[Path]:
     paths = {out / name: text for name, text in files.items()}
     for path, text in paths.items():
         if path.exists() and not force and path.read_text(encoding="utf-8") != text:
@@ -685,3 +232,21 @@ def _write(out: Path, files: Mapping[str, str], *, force: bool) -> list[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     return list(paths)
+
+
+def dataset_ids(pairs: Sequence[str]) -> dict[str, str]:
+    """Hub ids of datasets by benchmark, from texts of the form BENCHMARK=ORGANISATION/NAME.
+
+    Raises:
+        ExportError: A text has another form.
+    """
+    out = {}
+    for pair in pairs:
+        benchmark, _, value = pair.partition("=")
+        if benchmark not in benchmarks() or not _ID.fullmatch(value):
+            raise ExportError(
+                f"--dataset-id {pair!r} is not of the form BENCHMARK=ORGANISATION/NAME with "
+                f"{' or '.join(benchmarks())}"
+            )
+        out[benchmark] = value
+    return out

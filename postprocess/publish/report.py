@@ -1,4 +1,4 @@
-"""`pragclash report`: one self-contained page about one or several runs.
+"""One self-contained page about one or several runs.
 
 The page opens from disk, loads nothing, and runs exactly one script, ours: its policy names that
 script by hash. All data stand in it as JSON, and all text reaches the page as text.
@@ -6,20 +6,16 @@ script by hash. All data stand in it as JSON, and all text reaches the page as t
 
 from __future__ import annotations
 
-import argparse
 import base64
 import hashlib
 import json
-import sys
 from collections.abc import Mapping
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from postprocess.publish import report_data
 from postprocess.publish.report_pairs import Media
-from postprocess.runs.folder import Runs, read_runs
-from postprocess.tables.build import MixedError, add_computing_arguments, options_of, tell
+from postprocess.runs.folder import Runs
 from postprocess.tables.model import DEFAULT, Options
 
 MAX_BYTES = 15_000_000
@@ -84,59 +80,3 @@ def asset(name: str) -> str:
 def _hash(text: str) -> str:
     digest = hashlib.sha256(text.encode("utf-8")).digest()
     return f"sha256-{base64.b64encode(digest).decode('ascii')}"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Arguments of `pragclash report`."""
-    parser.add_argument(
-        "--runs", nargs="+", type=Path, required=True, metavar="DIR", help="run folders"
-    )
-    parser.add_argument("--out", type=Path, default=Path("report.html"), metavar="FILE")
-    parser.add_argument("--force", action="store_true", help="overwrite --out")
-    parser.add_argument(
-        "--no-media",
-        action="store_true",
-        help="ids only: neither pictures nor captions, for data that must not be passed on",
-    )
-    parser.add_argument("--json", action="store_true", help="print what was written as JSON")
-    add_computing_arguments(parser)
-
-
-def run(args: argparse.Namespace, media: Mapping[str, Media] | None = None) -> int:
-    """Write a report.
-
-    Args:
-        args: Parsed arguments.
-        media: Dataset folders by fingerprint; the caller knows where they are.
-
-    Returns:
-        0; 1 where the runs must not stand in one report or the file exists; 2 without any run.
-    """
-    if args.out.exists() and not args.force:
-        print(f"pragclash report: {args.out} exists; --force overwrites it", file=sys.stderr)
-        return 1
-    runs = read_runs(args.runs)
-    tell(runs.problems, "report")
-    if not runs.runs:
-        print("pragclash report: no records in these folders", file=sys.stderr)
-        return 2
-    try:
-        text = build(runs, options_of(args), media, with_media=not args.no_media)
-    except MixedError as error:
-        print(f"pragclash report: {error}", file=sys.stderr)
-        return 1
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    size = args.out.write_text(text, encoding="utf-8")
-    records = sum(len(task.records) for one in runs.runs for task in one.tasks.values())
-    if size > MAX_BYTES:
-        print(
-            f"pragclash report: {args.out} has {size / 1e6:.0f} MB; --no-media or fewer runs make "
-            "it smaller",
-            file=sys.stderr,
-        )
-    if args.json:
-        written = {"out": str(args.out), "bytes": size, "records": records}
-        print(json.dumps({**written, "runs": [one.label for one in runs.runs]}))
-    else:
-        print(f"{args.out}: {len(runs.runs)} models, {records} records, {size / 1e6:.1f} MB")
-    return 0

@@ -1,4 +1,4 @@
-"""The pair browser's data: every picture with its captions, and what each model made of them.
+"""What the report's browsers share: the dataset's media, captions, and words cut to a budget.
 
 Text of models, captions and files is passed on as it is, to be shown as text. Words longer than
 the page has room for are cut in the middle. Without media nothing goes in that could pass on the
@@ -8,16 +8,13 @@ data: ids, verdicts and scores only.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from postprocess.measure import clash as clash_metrics
-from postprocess.measure.groups import Answer
-from postprocess.response.line import LEFT_OUT
-from postprocess.runs.folder import Runs
-from postprocess.tables.model import MODALITY_TITLES, PROMPT_TITLES
+from postprocess.measure.stats import Estimate
+from postprocess.runs.folder import Runs, TaskRun
+from postprocess.tables.model import Builder, Table
 
 WORD_BUDGET = 4_000_000
 """Characters that all answers together may take."""
@@ -38,12 +35,16 @@ class Media(NamedTuple):
     """By image id."""
 
 
-class Configuration(NamedTuple):
-    """A model with the way it was asked."""
+class Asked(NamedTuple):
+    """What a benchmark's part of a report is made of."""
 
-    run: int
-    prompt: str
-    modality: str
+    runs: Runs
+    builder: Builder
+    tables: Mapping[str, Table]
+    """Those of the report, by name."""
+    media: Mapping[str, Media]
+    """Dataset folders by fingerprint; none where media must not be shown."""
+    with_media: bool
 
 
 def captions_from_prompts(prompts: Mapping[str, str]) -> dict[str, str]:
@@ -73,166 +74,15 @@ def captions_from_prompts(prompts: Mapping[str, str]) -> dict[str, str]:
     return middles
 
 
-def pairs(runs: Runs, media: Mapping[str, Media], with_media: bool) -> dict[str, Any]:
-    """PragMatch answers by picture and caption, for the pair browser."""
-    configurations: dict[Configuration, int] = {}
-    pictures: dict[tuple[str, str], dict[str, dict[str, Any]]] = defaultdict(dict)
-    for index, run in enumerate(runs.runs):
-        # Tasks that ask more of a picture come first; the same question twice is shown once.
-        ordered = sorted(run.tasks, key=lambda task: ("pml" not in task, task))
-        for task in ordered:
-            if not task.startswith("pragmatch_"):
-                continue
-            found = run.tasks[task]
-            derived: dict[str, str] = {}
-            if with_media:
-                texts = zip(found.records, found.prompts, strict=True)
-                derived = captions_from_prompts({r["sample_id"]: text for r, text in texts})
-            for record in found.records:
-                prompt, modality = str(record.get("prompt")), str(record.get("modality"))
-                key = Configuration(index, prompt, modality)
-                number = configurations.setdefault(key, len(configurations))
-                source = str(record.get("dataset_fingerprint"))
-                captions = pictures[source, record["image_id"]]
-                sample = record["sample_id"]
-                if sample not in captions:
-                    known = media.get(source)
-                    text = known.captions.get(sample) if known else None
-                    captions[sample] = {
-                        "id": sample,
-                        "slot": Answer.of(record).slot,
-                        "cue": record.get("cue"),
-                        "text": text if text is not None else derived.get(sample, ""),
-                        "answers": {},
-                    }
-                if record["status"] == LEFT_OUT:
-                    continue
-                captions[sample]["answers"].setdefault(
-                    number,
-                    {
-                        "v": record["verdict"],
-                        "ok": record["correct"],
-                        "s": None if record.get("s") is None else round(record["s"], 3),
-                        "st": record["status"],
-                        "w": _words(record, with_media),
-                    },
-                )
-    order = {slot: i for i, slot in enumerate(("P", "P-", "M", "M+", "L"))}
-    return {
-        "configurations": [
-            {
-                "name": _configuration_name(runs.runs[c.run].label, c),
-                "model": c.run,
-                "prompt": c.prompt,
-                "modality": c.modality,
-            }
-            for c in configurations
-        ],
-        "pictures": [
-            {
-                "id": image_id,
-                "data": source[:12],
-                "captions": [
-                    {**caption, "answers": [[k, v] for k, v in caption["answers"].items()]}
-                    for caption in sorted(
-                        captions.values(), key=lambda c: (order[c["slot"]], str(c["cue"]))
-                    )
-                ],
-            }
-            for (source, image_id), captions in sorted(pictures.items())
-        ],
-    }
-
-
-def _category(name: str, change_type: str | None) -> str:
-    return clash_metrics.category_name(name, change_type).replace("_", ", ")
-
-
-def _words(record: Mapping[str, Any], with_media: bool) -> str:
+def shown_words(record: Mapping[str, Any], with_media: bool) -> str:
+    """What a model wrote, or that it is withheld."""
     words = str(record.get("response") or "")
     return words if with_media or len(words) <= WITHHELD else "(withheld)"
 
 
-def _configuration_name(label: str, configuration: Configuration) -> str:
-    parts = [label, PROMPT_TITLES.get(configuration.prompt, configuration.prompt)]
-    if configuration.modality == "text_only":
-        parts.append(MODALITY_TITLES["text_only"])
-    return ", ".join(parts)
-
-
-def questions(runs: Runs, with_media: bool) -> dict[str, Any]:
-    """CLASH answers by document, for the pair browser."""
-    configurations: dict[tuple[int, str], int] = {}
-    items: dict[tuple[str, str, str], dict[str, Any]] = {}
-    for index, run in enumerate(runs.runs):
-        for task, found in run.tasks.items():
-            if not task.startswith("clash_"):
-                continue
-            form = task.removesuffix("_original")
-            number = configurations.setdefault((index, form), len(configurations))
-            for record in found.records:
-                key = (
-                    str(record.get("dataset_fingerprint")),
-                    record["sample_id"],
-                    str(record.get("caption_kind")),
-                )
-                item = items.setdefault(
-                    key,
-                    {
-                        "id": record["image_id"],
-                        "sample": record["sample_id"],
-                        "kind": record.get("caption_kind"),
-                        "caption": (record.get("caption") or "") if with_media else "",
-                        "question": (record.get("question") or "") if with_media else "",
-                        "answers": [
-                            record.get(name) or ""
-                            for name in ("image_answer", "text_answer", "distractor")
-                        ]
-                        if with_media
-                        else [],
-                        "categories": [
-                            clash_metrics.category_name(c, record.get("change_type")).replace(
-                                "_", ", "
-                            )
-                            for c in record.get("categories") or ()
-                        ],
-                        "results": [],
-                    },
-                )
-                result: dict[str, Any] = {
-                    "o": record["outcome"],
-                    "ok": record["correct"],
-                    "w": _words(record, with_media),
-                }
-                if record.get("rotation") is not None:
-                    result["rotation"] = record["rotation"]
-                if record.get("judges"):
-                    result["judges"] = {str(k): v for k, v in record["judges"].items()}
-                item["results"].append([number, result])
-    titles = {"clash_mc": "multiple choice", "clash_open": "open"}
-    return {
-        "configurations": [
-            {
-                "name": f"{runs.runs[index].label}, "
-                f"{titles.get(form, form.removeprefix('clash_').replace('_', ', '))}",
-                "model": index,
-                "form": form,
-            }
-            for index, form in configurations
-        ],
-        "items": [item for _, item in sorted(items.items())],
-    }
-
-
-def cap_words(pairs: dict[str, Any], questions: dict[str, Any]) -> int | None:
+def cap_words(answers: Iterable[dict[str, Any]]) -> int | None:
     """Cut all answers at one length, so that they fit their budget; None where none was cut."""
-    answers = [
-        answer
-        for picture in pairs["pictures"]
-        for caption in picture["captions"]
-        for _, answer in caption["answers"]
-    ]
-    answers += [result for item in questions["items"] for _, result in item["results"]]
+    answers = list(answers)
     lengths = [len(answer["w"]) for answer in answers]
     if max(lengths, default=0) <= CAPS[0] and sum(lengths) <= WORD_BUDGET:
         return None
@@ -245,3 +95,16 @@ def cap_words(pairs: dict[str, Any], questions: dict[str, Any]) -> int | None:
             half = cap // 2
             answer["w"] = f"{answer['w'][:half]} […] {answer['w'][-half:]}"
     return cap
+
+
+def kind_of(task: TaskRun) -> str:
+    """`sample`, `custom` or `full`; re-scored predictions, which have no fingerprint, are full."""
+    kinds = task.values("dataset_kind")
+    if any(fingerprint is None for fingerprint in task.values("dataset_fingerprint")):
+        return "full"
+    return str(kinds[0]) if kinds else "full"
+
+
+def triple(estimate: Estimate) -> list[float | None]:
+    """Value, low and high in percent."""
+    return [None if x is None else round(100 * x, 3) for x in estimate[:3]]

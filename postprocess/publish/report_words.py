@@ -6,7 +6,8 @@ not bear it. Words here judge a run, never a paper's number.
 
 from __future__ import annotations
 
-from postprocess.measure.pragmatch_estimates import Table
+from collections.abc import Mapping
+
 from postprocess.measure.stats import Estimate
 
 CLEAR = 0.3
@@ -19,26 +20,26 @@ TELLS_APART = 0.75
 """A share of pictures with P ranked above M from which scores tell the two apart."""
 
 
-def pragmatch(name: str, table: Table, kind: str) -> str:
+def pragmatch(name: str, found: Mapping[str, Estimate], kind: str) -> str:
     """One paragraph on a run of pairs or groups.
 
     Args:
         name: Model and prompt.
-        table: Its figures.
+        found: Its figures.
         kind: `sample`, `custom` or `full`.
 
-    >>> pragmatch("m", Table({}, 0, 0, 3, 0), "full")
+    >>> pragmatch("m", {"n_left_out": Estimate(3.0, None, None, 3, "none")}, "full")
     'm: no picture has all its captions answered (3 left out).'
     """
-    found = table.estimates
+    n, left_out = (int(_value(found, key) or 0) for key in ("n_pairs", "n_left_out"))
     accuracy, pairs = _value(found, "accuracy"), _value(found, "pair_acc")
     p, m, ell = (_value(found, key) for key in ("acc_p", "acc_m", "acc_l"))
     if accuracy is None or pairs is None or p is None or m is None:
-        return f"{name}: no picture has all its captions answered ({table.n_left_out} left out)."
+        return f"{name}: no picture has all its captions answered ({left_out} left out)."
     but = "but" if accuracy - pairs > HARDLY else "and"
     parts = [
         f"{name}: accuracy {_percent(accuracy)}, {but} both captions right for "
-        f"{_whole(pairs)}% of {table.n_pairs} pictures"
+        f"{_whole(pairs)}% of {n} pictures"
     ]
     group = _value(found, "group_acc")
     if group is not None:
@@ -76,8 +77,8 @@ def pragmatch(name: str, table: Table, kind: str) -> str:
     unread = _value(found, "unusable_rate")
     if unread is not None and unread >= 0.02:
         sentences.append(f"{_whole(unread)}% of the answers hold no verdict and count as wrong")
-    if table.n_left_out:
-        sentences.append(f"{table.n_left_out} pictures are incomplete and left out")
+    if left_out:
+        sentences.append(f"{left_out} pictures are incomplete and left out")
     if kind != "full":
         sentences.append(_kind(kind))
     return ". ".join(sentences) + "."
@@ -110,7 +111,7 @@ known (..._original).'
     return text + "."
 
 
-def _beyond(found: dict[str, Estimate]) -> list[str]:
+def _beyond(found: Mapping[str, Estimate]) -> list[str]:
     excess, independence = found.get("pair_excess"), _value(found, "independence")
     if excess is None or excess.low is None or excess.high is None or independence is None:
         return []
@@ -132,7 +133,7 @@ def _kind(kind: str) -> str:
     return "These are custom data: not comparable with the paper"
 
 
-def _value(found: dict[str, Estimate], key: str) -> float | None:
+def _value(found: Mapping[str, Estimate], key: str) -> float | None:
     return found[key].value if key in found else None
 
 

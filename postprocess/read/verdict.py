@@ -13,43 +13,34 @@ none. Words are data (`verdict_words.json`, `verdict_languages.json`).
 
 from __future__ import annotations
 
-import json
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Literal, NamedTuple
 
+from postprocess.read.prompts import is_cot
 from postprocess.read.verdict_inferred import claim, closing_claim
-from postprocess.read.verdict_text import OPTIONS, WORDS, Sentence, first_turn, fold, sentences
+from postprocess.read.vocabulary import POLAR, WORDS, holds, is_label, whole_word
+from postprocess.response.folding import MASK, Sentence, first_turn, fold, sentences
 
-PROMPTS = ("zero_shot", "cot")
-
-_POLAR = dict.fromkeys(WORDS["yes"], 1) | dict.fromkeys(WORDS["no"], 0)
-_VALUES = _POLAR | {"true": 1, "false": 0}
+_VALUES = POLAR | {"true": 1, "false": 0}
 _ABSENT = dict.fromkeys(("none", "absent", "nil"), 0)
-_LANGUAGES = json.loads(
-    Path(__file__).with_name("verdict_languages.json").read_text(encoding="utf-8")
-).values()
-_FOREIGN = {
-    word: value
-    for language in _LANGUAGES
-    for value, words in ((1, language["yes"]), (0, language["no"]))
-    for word in words
-}
-_FOREIGN_LABELS = frozenset(label for language in _LANGUAGES for label in language["labels"])
-_DECORATION = r"[\s*_#`~\"'(){}\[\]<>$.!,|>•-]"
-_BARE = re.compile(
-    rf"\A{_DECORATION}*(?:answer{_DECORATION}*:{_DECORATION}*)?([^\n]{{1,24}}?){_DECORATION}*\Z"
-)
+_MARKS = " \n*_#`~\"'(){}[]<>$.!¡,|•-"
+_DECORATION = f"[{re.escape(_MARKS)}]"
+_LABELLED = re.compile(rf"(?:answer|boxed){_DECORATION}{{0,9}}:{_DECORATION}{{0,9}}")
 _LINE = re.compile(
     rf"^{_DECORATION}{{0,8}}([^:=\n]{{1,24}}?){_DECORATION}{{0,4}}[:=]{_DECORATION}{{0,8}}"
     rf"([^:=\n]{{1,24}}?){_DECORATION}{{0,8}}$",
     re.MULTILINE,
 )
+_YES_NO = "|".join(sorted(POLAR))
+_OPTIONS = re.compile(
+    rf"(?<!\w)(?:{_YES_NO})(?!\w)[\W_]{{0,12}}(?:(?<!\w)(?:or|nor|vs|versus)(?!\w)|[/|])"
+    rf"[^\w\n]{{0,12}}(?:(?:verdict|answer)[\W_]{{0,4}})?(?<!\w)(?:{_YES_NO}|not)(?!\w)"
+)
+"""The echo of "Yes or No"."""
 _TELLING = re.compile(
-    rf"(?<![^\W_])(?:{'|'.join(sorted({*_VALUES, *WORDS['labels']}))})(?![^\W_])|sarcas"
+    "|".join([*(rf"{word}(?![^\W_])" for word in sorted({*_VALUES, *WORDS["labels"]})), "sarcas"])
 )
 _CHANGE_OF_MIND = re.compile(
     r"(?:\A|[.!?,;\n—-])\W{0,6}(?:no wait|wait|actually|correction|hmm+|oops|scratch that"
@@ -58,9 +49,7 @@ _CHANGE_OF_MIND = re.compile(
     r"|reconsider\w*|revis\w*)(?!\w)"
 )
 _CAPTION_LINE = re.compile(r"\W*(?:caption|user|human|question|q|post|text)\W{0,3}:")
-_MODIFIERS = WORDS["label_modifiers"]
-_ENGLISH = WORDS["labels"]
-_LEADS_ON = WORDS["quoting"] | {"is"}
+_ASKED = f"sarcas|{MASK}"
 _MAX_TURNS = 3
 """How often statements may change sides before none of them counts."""
 
@@ -76,8 +65,7 @@ class Reading(NamedTuple):
     end: int = 0
     """Offset behind their last character; 0 without a verdict."""
     word: bool = False
-    """Whether a yes or no of English stands there: only there does P(Yes) against P(No) mean
-    anything."""
+    """Whether it is an English yes or no: only there can P(Yes) be held against P(No)."""
 
 
 UNREAD = Reading()
@@ -92,26 +80,6 @@ class _Statement(NamedTuple):
     word: bool
     rank: int
     """3 a final answer, 2 a verdict, 1 behind another label, 0 a yes or no that opens or closes."""
-
-    @property
-    def withheld(self) -> _Statement:
-        """The same place without a value."""
-        return self._replace(value=None)
-
-
-def is_cot(prompt: str) -> bool:
-    """Whether a prompt asks for a chain of thought; `zero_shot_b` is a form of `zero_shot`.
-
-    Raises:
-        ValueError: The name is neither a known prompt nor begins with one and an underscore.
-
-    >>> is_cot("zero_shot_b"), is_cot("cot")
-    (False, True)
-    """
-    for known in PROMPTS:
-        if prompt == known or prompt.startswith(f"{known}_"):
-            return known == "cot"
-    raise ValueError(f"prompt {prompt!r}: know {', '.join(PROMPTS)} and their forms")
 
 
 def read_verdict(text: str | None, prompt: str = "zero_shot") -> Literal[0, 1] | None:
@@ -152,48 +120,57 @@ def find_verdict(text: str | None, prompt: str = "zero_shot") -> Reading:
         # A base model goes on with the next exercise; its first answer is the one asked for.
         text = text[:turn]
     folded = fold(text)
-    bare = _BARE.match(folded)
-    if bare and (value := _foreign(bare[1])) is not None and (not cot or len(bare[1]) > 1):
-        return Reading(1 if value else 0, "stated", *bare.span(1), bare[1] in _POLAR)
+    if any(joint in folded for joint in (" or", "nor", "/", "|", "vs", "versus")):
+        folded = _OPTIONS.sub(lambda echo: MASK * len(echo.group()), folded)
+    if (bare := _bare(folded, cot)) is not None:
+        return bare
     found = sentences(folded)
     stated = list(_statements(folded, found, cot))
     chosen = _decide(folded, stated, cot)
     if chosen is not None and chosen.value is not None and not _taken_back(found, chosen):
         _, start, end, word, *_ = chosen
-        return Reading(1 if chosen.value else 0, "stated", start, end, word)
+        return Reading(_one(chosen.value), "stated", start, end, word)
     inferred = None if stated else closing_claim(found, cot)
     return UNREAD if inferred is None else Reading(inferred[0], "inferred", *inferred[1:])
 
 
-def _foreign(word: str) -> int | None:
-    """The value of true, Y, or a yes or no of any known language."""
-    return _FOREIGN.get(unicodedata.normalize("NFC", word).casefold(), _POLAR.get(word))
+def _bare(text: str, cot: bool) -> Reading | None:
+    """The verdict of an answer that is one word, alone or behind "answer"."""
+    end = len(text.rstrip(_MARKS))
+    start = len(text) - len(text.lstrip(_MARKS))
+    label = _LABELLED.match(text, start, end)
+    start = label.end() if label else start
+    word = text[start:end] if 0 < end - start <= 24 else ""
+    value = None if cot and len(word) < 2 else whole_word(word)
+    return None if value is None else Reading(_one(value), "stated", start, end, word in POLAR)
+
+
+def _one(value: int) -> Literal[0, 1]:
+    return 1 if value else 0
 
 
 def _statements(text: str, found: Sequence[Sentence], cot: bool) -> Iterator[_Statement]:
     """All that the answer states, in its order; what it merely supposes or quotes has no value."""
     opened = False
-    for n, sentence in enumerate(found):
-        before = found[n - 1] if n else None
+    for sentence in found:
+        before = sentence.previous
         if sentence.asks or _CAPTION_LINE.match(sentence.body):
             continue
-        echo = OPTIONS in sentence.body
+        echo = MASK in sentence.body
         if not _TELLING.search(sentence.body):
             opened = opened or not echo
             continue
-        here = list(_labelled(sentence, found[n + 1] if n + 1 < len(found) else None))
-        other = before is not None and before.asks and not _asks_it(before)
-        last = n == len(found) - 1
+        here = list(_labelled(sentence))
+        other = before is not None and before.asks and not re.search(_ASKED, before.body)
+        last = sentence.following is None
         first = None if here or other else _opening(sentence, 0)
         here = [one for one in here if one.rank > 1 or not other]
         if first is not None:
             retracts = bool(_CHANGE_OF_MIND.match(sentence.body))
-            bare = all(w in _POLAR or w in WORDS["openers"] for w in sentence.words)
-            if cot:
-                stands = retracts or (last and _closes(sentence, first, before))
-            else:
-                stands = retracts or not opened or last or bare
-            here = [first] if stands else []
+            bare = all(w in POLAR or w in WORDS["openers"] for w in sentence.words)
+            direct = not opened or last or bare
+            stands = last and _closes(sentence, first) if cot else direct
+            here = [first] if stands or retracts else []
         elif not here and last and not other:
             here = [one for one in _concluded(sentence) if one is not None]
         if before is not None and _speaks_of_other(before):
@@ -201,11 +178,10 @@ def _statements(text: str, found: Sequence[Sentence], cot: bool) -> Iterator[_St
         yield from here
         opened = True
     for line in _LINE.finditer(text):
-        label = unicodedata.normalize("NFC", line[1]).casefold()
-        value = _foreign(line[2])
-        known = line[2] in _VALUES or (len(line[2]) == 1 and line[2].isascii())
-        if label in _FOREIGN_LABELS and value is not None and (not known or label not in _ENGLISH):
-            yield _Statement(value, *line.span(2), line[2] in _POLAR, 2)
+        value = whole_word(line[2]) if is_label(line[1]) else None
+        read = line[1] in WORDS["labels"] and (line[2] in _VALUES or line[2] in ("y", "n"))
+        if value is not None and not read:
+            yield _Statement(value, *line.span(2), line[2] in POLAR, 2)
 
 
 def _decide(text: str, stated: Sequence[_Statement], cot: bool) -> _Statement | None:
@@ -226,53 +202,44 @@ def _decide(text: str, stated: Sequence[_Statement], cot: bool) -> _Statement | 
     if sum(a.value != b.value for a, b in pairwise(stated)) >= _MAX_TURNS:
         return None
     between = text[others[-1].end : last.start]
-    thought_again = _CHANGE_OF_MIND.search(between) and WORDS["supposing"].isdisjoint(
-        re.findall(r"[a-z']+", between)
-    )
+    thought_again = _CHANGE_OF_MIND.search(between) and not holds("supposing", between.split())
     outranks = last.rank > 1 and cot and last.rank > max(one.rank for one in others)
     return last if thought_again or outranks else None
 
 
 def _taken_back(found: Sequence[Sentence], chosen: _Statement) -> bool:
     """Whether a sentence behind the statement decides otherwise, or shows that it was no answer."""
-    behind = [sentence for sentence in found if sentence.start >= chosen.end and sentence.words]
+    behind = [sentence for sentence in found if sentence.start >= chosen.end]
     for sentence in behind:
         if "sarcas" in sentence.body and not sentence.asks:
             decided = claim(sentence)
-            turns = sentence.words[0] in WORDS["turning"] or _CHANGE_OF_MIND.match(sentence.body)
+            turns = holds("turning", sentence.words[:1]) or _CHANGE_OF_MIND.match(sentence.body)
             if decided[0] != chosen.value if decided else turns:
                 return True
     if chosen.rank or not chosen.value or not behind:
         return False
     words = behind[0].words
-    offers = words[0] == "please" or words[:2] in (["i", "can"], ["i", "see"], ["let", "me"])
-    return offers or (behind[0].asks and words[0] in WORDS["offering"])
+    offers = words[:1] == ["please"] or words[:2] in (["i", "can"], ["i", "see"], ["let", "me"])
+    return offers or (behind[0].asks and holds("offering", words[:1]))
 
 
 def _speaks_of_other(sentence: Sentence) -> bool:
     """Whether what follows the sentence is supposed, or somebody else's words."""
     words = [word for word in sentence.words if word not in WORDS["openers"]]
-    if words and words[0] in WORDS["supposing"] and "," not in sentence.body:
-        return True
-    heads = sentence.body.rstrip(" *_`").endswith(":") and len(words) <= 30
-    speaks = not (WORDS["quoting"] | WORDS["supposed_in"]).isdisjoint(words)
-    breaks = sentence.mark.startswith("\n") and WORDS["labels"].isdisjoint(words)
-    return (heads and speaks) or (breaks and words[-1:] != [] and words[-1] in _LEADS_ON)
+    supposes = holds("supposing", words[:1]) and "," not in sentence.body
+    heads = sentence.body.rstrip(" *_`").endswith(":") and holds("quoting supposed_in", words)
+    breaks = sentence.mark.startswith("\n") and not holds("labels", words)
+    return supposes or heads or (breaks and holds("leading_on", words[-1:]))
 
 
-def _asks_it(sentence: Sentence) -> bool:
-    """Whether a question asks for the verdict."""
-    return "sarcas" in sentence.body or OPTIONS in sentence.body
-
-
-def _labelled(sentence: Sentence, following: Sentence | None) -> Iterator[_Statement]:
+def _labelled(sentence: Sentence) -> Iterator[_Statement]:
     """The verdicts behind labels of a sentence."""
     words = sentence.words
     for k, word in enumerate(words):
         key = re.search(r"[{,]\s*[\"']\Z", sentence.gaps[k][-40:]) is not None
         turns = word in WORDS["concluders"] or (k and words[k - 1] == "but")
-        if k == 0 or key or (turns and WORDS["supposed_in"].isdisjoint(words[:k])):
-            found = _behind_label(sentence, k, key, following)
+        if k == 0 or key or (turns and not holds("supposed_in", words[:k])):
+            found = _behind_label(sentence, k, key)
             if found is not None:
                 yield found
 
@@ -283,33 +250,25 @@ def _opening(sentence: Sentence, at: int) -> _Statement | None:
     for start, passed in (("first_person", "saying"), ("it_is", "it_is")):
         if i < len(sentence.words) and sentence.words[i] in WORDS[start] - WORDS["yes"]:
             i = _skip(sentence, i, WORDS[passed], 10)
-    if i >= len(sentence.words) or sentence.words[i] not in _POLAR or not _alone(sentence, i):
+    if i >= len(sentence.words) or sentence.words[i] not in POLAR or not _alone(sentence, i):
         return None
-    return _with_tail(sentence, i, _POLAR[sentence.words[i]], rank=0)
+    return _with_tail(sentence, i, POLAR[sentence.words[i]], rank=0)
 
 
 def _concluded(sentence: Sentence) -> Iterator[_Statement | None]:
     """The yes or no with which the sentence ends: "it is what it says, so no"."""
     for k, word in enumerate(sentence.words):
-        if (
-            k
-            and word in WORDS["concluders"]
-            and WORDS["supposed_in"].isdisjoint(sentence.words[:k])
-        ):
+        if k and word in WORDS["concluders"] and not holds("supposed_in", sentence.words[:k]):
             found = _opening(sentence, k)
             yield found if found is not None and found.end == sentence.spans[-1][1] else None
 
 
-def _closes(sentence: Sentence, found: _Statement, before: Sentence | None) -> bool:
+def _closes(sentence: Sentence, found: _Statement) -> bool:
     """Whether a yes or no that opens the last sentence closes a chain of thought."""
-    tail = sentence.text[found.end : sentence.stop]
-    says_why = "sarcas" in tail
-    concludes = sentence.words[0] in WORDS["concluders"] | WORDS["first_person"] | {"overall"}
-    own_line = before is None or "\n" in before.mark or "\n" in sentence.before
-    asked = before is not None and before.asks
-    return says_why or (
-        (concludes or own_line or asked) and (found.value is None or not re.search(r"\w", tail))
-    )
+    tail, before = sentence.text[found.end : sentence.stop], sentence.previous
+    concludes = holds("concluders first_person", sentence.words[:1])
+    own = concludes or before is None or before.asks or "\n" in before.mark + sentence.before
+    return "sarcas" in tail or (own and (found.value is None or not re.search(r"\w", tail)))
 
 
 def _skip(sentence: Sentence, at: int, known: frozenset[str], most: int) -> int:
@@ -338,18 +297,16 @@ def _alone(sentence: Sentence, i: int) -> bool:
     return bool(gap) or following in WORDS["clause_starters"] | WORDS["conditions"]
 
 
-def _behind_label(
-    sentence: Sentence, at: int, key: bool, following: Sentence | None
-) -> _Statement | None:
+def _behind_label(sentence: Sentence, at: int, key: bool) -> _Statement | None:
     """What a label that begins at a word announces, if one does."""
     words = sentence.words
     i = at if key else _skip(sentence, at, WORDS["openers"], 8)
-    if words[i : i + 1] and words[i] in WORDS["first_person"] and not key:
+    if holds("first_person", words[i : i + 1]) and not key:
         i = _skip(sentence, i, WORDS["believing"], 4)
-    label = next((k for k in range(i, len(words)) if words[k] not in _MODIFIERS), len(words))
-    if label < len(words) and words[label] in WORDS["labels"]:
-        rank = 3 if "final" in words[at:label] else 2 if words[label] == "verdict" else 1
-        return _value(sentence, label + 1, rank, key, following)
+    label = _skip(sentence, i, WORDS["label_modifiers"], len(words))
+    if holds("labels", words[label : label + 1]):
+        rank = 3 if holds("final", words[at:label]) else 2 if words[label] == "verdict" else 1
+        return _value(sentence, label + 1, rank, key)
     for k in range(i, min(len(words) - 1, i + 8)):
         if words[k] in ("sarcastic", "sarcasm"):
             end = _skip(sentence, k + 1, WORDS["named"], 2)
@@ -360,23 +317,21 @@ def _behind_label(
     return None
 
 
-def _value(
-    sentence: Sentence, at: int, rank: int, key: bool, following: Sentence | None
-) -> _Statement | None:
+def _value(sentence: Sentence, at: int, rank: int, key: bool) -> _Statement | None:
     """The verdict from a word on, behind its label."""
-    words = sentence.words
+    words, following = sentence.words, sentence.following
     at += 3 if words[at : at + 3] == ["to", "the", "question"] else 0
     modal = words[at + 1 : at + 2] == ["be"] and words[at] in ("would", "must", "should")
     copula = 2 if modal else int(words[at : at + 1] in (["is"], ["was"], ["remains"]))
     if at + copula >= len(words):
-        if OPTIONS in sentence.gaps[-1] and not re.search(r"[:=]\s*\Z", sentence.gaps[-1]):
+        if MASK in sentence.gaps[-1] and not re.search(r"[:=]\s*\Z", sentence.gaps[-1]):
             return _statement(sentence, at - 1, None, rank)
-        announces = following is not None and not copula and len(words) <= 6
+        announces = following is not None and following.words and not copula and len(words) <= 6
         return _from(following, 0, rank, key, _VALUES) if announces and following else None
     gap = sentence.gaps[at]
     separated = re.search(r"[:=|—>]| - |\.\.", gap) or copula or gap.strip() == "-"
-    named = gap.strip(" *_`") == "" and words[at] in _POLAR
-    if not (separated or named) or ("(" in gap and ")" in gap and OPTIONS not in gap):
+    named = gap.strip(" *_`") == "" and words[at] in POLAR
+    if not (separated or named) or ("(" in gap and ")" in gap and MASK not in gap):
         return None
     found = _from(sentence, at + copula, rank, key, _VALUES)
     behind = words[at + copula + 1 : at + copula + 2]
@@ -397,12 +352,12 @@ def _from(
     decided = claim(sentence, at)
     if decided is not None:
         return _Statement(*decided, False, rank)
-    doubts = OPTIONS in sentence.gaps[at] or not WORDS["hedges"].isdisjoint(words[at : at + 6])
-    return _statement(sentence, at, None, rank) if doubts and words else None
+    doubts = MASK in sentence.gaps[at] or holds("hedges", words[at : at + 6])
+    return _statement(sentence, at, None, rank) if doubts else None
 
 
 def _statement(sentence: Sentence, i: int, value: int | None, rank: int) -> _Statement:
-    return _Statement(value, *sentence.spans[i], sentence.words[i] in _POLAR, rank)
+    return _Statement(value, *sentence.spans[i], sentence.words[i] in POLAR, rank)
 
 
 def _with_tail(sentence: Sentence, i: int, value: int, rank: int) -> _Statement | None:
@@ -412,18 +367,17 @@ def _with_tail(sentence: Sentence, i: int, value: int, rank: int) -> _Statement 
     where the sentence takes it back, doubts it or says yes to something else.
     """
     words, tail = sentence.words, sentence.words[i + 1 :]
-    said = _statement(sentence, i, value, rank)
-    supposed = tail[:1] and tail[0] in WORDS["conditions"] and tail[1:2] != ["anything"]
-    sure = tail[:1] == ["without"] and not {"doubt", "question"}.isdisjoint(tail[1:4])
-    if (supposed and not sure) or not WORDS["set_apart"].isdisjoint(tail[:6]):
+    said, withheld = (_statement(sentence, i, one, rank) for one in (value, None))
+    sure = tail[1:2] == ["anything"] or {"doubt", "question"} & set(tail[1:4])
+    if (holds("conditions", tail[:1]) and not sure) or holds("set_apart", tail[:6]):
         return None
     for k in range(i + 1, len(words)):
-        if _POLAR.get(words[k], value) != value and _alone(sentence, k):
-            corrected = k - i <= 6 and not WORDS["correcting"].isdisjoint(words[i + 1 : k])
-            return _with_tail(sentence, k, 1 - value, rank) if corrected else said.withheld
-    doubted = not WORDS["hedges"].isdisjoint(tail[:4]) or (tail[:1] and tail[0] in WORDS["turning"])
+        if POLAR.get(words[k], value) != value and _alone(sentence, k):
+            corrected = k - i <= 6 and holds("correcting", words[i + 1 : k])
+            return _with_tail(sentence, k, 1 - value, rank) if corrected else withheld
+    doubted = holds("doubts", tail[:4]) or holds("turning", tail[:1])
     if doubted or _contradicts(tail, value) or _says_something_else(sentence, tail, value):
-        return said.withheld
+        return withheld
     return said
 
 
@@ -444,14 +398,16 @@ def _says_something_else(sentence: Sentence, tail: Sequence[str], value: int) ->
     """Whether a yes or no agrees to help, or a yes to what the picture shows."""
     own = bool(tail) and tail[0] in WORDS["first_person"]
     if any("sarcas" in word for word in tail):
-        return own and not (WORDS["helping"] - {"see", "read"}).isdisjoint(tail[1:4])
+        return own and holds("serving", tail[1:4])
     if own:
-        opines = not WORDS["opinions"].isdisjoint(tail[1:4])
-        return not opines or not WORDS["helping"].isdisjoint(tail[:5])
+        opines = holds("opinions", tail[1:4])
+        return not opines or holds("helping", tail[:5])
     if not value or not tail:
         return False
     rest = sentence.text[sentence.start : sentence.stop + 200]
-    explained = not WORDS["matter"].isdisjoint(re.findall(r"[a-z']+", rest))
-    shows = not (WORDS["pictures"].isdisjoint(tail[:4]) or WORDS["showing"].isdisjoint(tail[:7]))
-    names = tail[0] in ("this", "it", "that") and not WORDS["pictures"].isdisjoint(tail[1:5])
+    explained = holds("matter", re.findall(r"[a-z']+", rest))
+    shown = tail[0] == "in" or holds("showing", tail[:7])
+    shows = shown and holds("pictures", tail[:4])
+    points = tail[0] in WORDS["it_is"] | {"this", "there's", "here's"}
+    names = points and holds("pictures showing", tail[1:5])
     return tail[0] in WORDS["offering"] or ((shows or names) and not explained)

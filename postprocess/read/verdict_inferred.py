@@ -11,7 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from postprocess.read.verdict_text import WORDS, Sentence
+from postprocess.read.vocabulary import WORDS, holds
+from postprocess.response.folding import Sentence
 
 _SARCASM = re.compile(r"(non|un)?sarcas(?:m|tic|tically)\Z")
 _DENIALS = frozenset({"not", "no", "lacks", "lack"})
@@ -40,7 +41,7 @@ def claim(sentence: Sentence, at: int = 0) -> Claim | None:
         behind and re.search(r"[:=/_|]|\A-\Z", gaps[end + 1])
     ):
         return None
-    if not WORDS["open_ends"].isdisjoint(behind) and not (behind[0] == "not" and len(behind) < 4):
+    if holds("open_ends", behind) and not (behind[0] == "not" and len(behind) < 4):
         return None
     if "just" in before and "not" in before:
         return None
@@ -71,5 +72,5 @@ def closing_claim(found: Sequence[Sentence], cot: bool) -> Claim | None:
     first = claims[0]
     if first is None or any(other is None or other[0] != first[0] for other in claims):
         return None
-    hedged = any(not WORDS["hedges"].isdisjoint(sentence.words) for sentence in found[-2:])
+    hedged = any(holds("hedges", sentence.words) for sentence in found[-2:])
     return None if hedged else first

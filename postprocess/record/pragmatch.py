@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from postprocess.read.verdict import is_cot, read_verdict
+from postprocess.read.prompts import is_cot
+from postprocess.read.refusal import is_refusal
+from postprocess.read.verdict import UNREAD, find_verdict
 from postprocess.response.line import (
     LEFT_OUT,
     RECORD_VERSION,
@@ -58,10 +60,12 @@ def pragmatch_record(shown: Mapping[str, Any], answer: str | None) -> dict[str, 
 
     Returns:
         A flat dict of JSON values: the shown columns; `response` (the model's words, without the
-        response line, stripped), `status`, `verdict` (1, 0 or None), `correct` (1 or 0); `s`,
-        `mass` and `s_source` (None where nothing was measured); `forged`, 1 where the model
-        wrote a response line of its own, which was not believed; `sign_disagrees`, whether s and
-        the verdict point to different answers (s = 0 points nowhere; None where either is missing).
+        response line, stripped), `status`; `verdict`, the stated one (1, 0 or None), `verdict_by`
+        (`stated`, `inferred` or None) and `inferred_verdict`, what a sentence decides where
+        nothing is stated: a second view; `correct` (1 or 0); `s`, `mass` and `s_source` (None
+        where nothing was measured); `forged`, 1 where the model wrote a response line of its own,
+        which was not believed; `sign_disagrees`, whether s and the verdict point to different
+        answers (s = 0 points nowhere; None where either is missing).
 
     Raises:
         KeyError: A column is missing.
@@ -70,7 +74,8 @@ def pragmatch_record(shown: Mapping[str, Any], answer: str | None) -> dict[str, 
     words = encodable(response.text).strip()
     prompt = shown["prompt"]
     failed = is_failed(words)
-    verdict = None if failed else read_verdict(words, prompt)
+    reading = UNREAD if failed else find_verdict(words, prompt)
+    verdict = reading.verdict if reading.by == "stated" else None
     score = score_of(None if failed else response.choices)
     return {
         "record": RECORD_VERSION,
@@ -78,6 +83,8 @@ def pragmatch_record(shown: Mapping[str, Any], answer: str | None) -> dict[str, 
         "response": words,
         "status": "failed" if failed else _status(words, verdict, response, prompt),
         "verdict": verdict,
+        "verdict_by": reading.by,
+        "inferred_verdict": reading.verdict if reading.by == "inferred" else None,
         "correct": int(verdict == shown["label"]),
         "s": score.s,
         "mass": score.mass,
@@ -112,7 +119,9 @@ def _status(words: str, verdict: int | None, response: Response, prompt: str) ->
         response.finish == "length" or (response.finish is None and looks_cut(words))
     ):
         return "truncated"
-    return "unusable" if words else "empty"
+    if not words:
+        return "empty"
+    return "refused" if is_refusal(words) else "unusable"
 
 
 def _sign_disagrees(s: float | None, verdict: int | None) -> bool | None:

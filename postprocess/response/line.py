@@ -31,7 +31,7 @@ LEFT_OUT = "left_out"
 It is no answer, so it is neither right nor wrong: its picture is left out, and counted.
 """
 
-STATUSES = ("ok", "unusable", "empty", "truncated", "failed", LEFT_OUT)
+STATUSES = ("ok", "unusable", "empty", "truncated", "refused", "failed", LEFT_OUT)
 """What can become of an answer; the first alone is a reading."""
 
 MAX_LINE_CHARS = 20_000

@@ -32,6 +32,8 @@ def blank_thoughts(text: str) -> str:
     >>> blank_thoughts("Yes <think>Or no").split()
     ['Yes']
     """
+    if not any(opening in text for opening in "<[◁"):
+        return text
     thoughts: list[tuple[int, int]] = []
     opened: tuple[str, int] | None = None
     for tag in _TAG.finditer(text):

@@ -1,10 +1,10 @@
 """Reads run folders: what the harness left behind, and nothing else.
 
 A run folder holds `*_results.json` (how the run was made) and `*_samples_*.jsonl` (one row a
-document). A record is taken only from the row's first metric, `accuracy` or `conflict`, which
-alone carries it whole. Whatever is wrong with a folder (a killed run, a task run twice, records of
-another version) becomes a named problem, and the rest is read: this module must never drop a row
-without a word, and never give up a folder for one bad file.
+document). A record is taken only from the row's first metric, which alone carries it whole.
+Whatever is wrong with a folder (a killed run, a task run twice, records of another version)
+becomes a named problem, and the rest is read: this module must never drop a row without a word,
+and never give up a folder for one bad file.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from postprocess.measure.clash import ClashAnswer
-from postprocess.measure.groups import Answer, AnswerError
+from postprocess.benchmarks.base import of_task, owner
 from postprocess.response.line import RECORD_VERSION, STATUSES
 from postprocess.runs.identity import not_of_run
 from postprocess.runs.names import flat_args, labels_of, parse_model_args, printable
@@ -26,12 +25,6 @@ from postprocess.runs.shapes import record_fault, results_fault
 from postprocess.secrets import redact_answer, without_secrets
 
 Record: TypeAlias = dict[str, Any]
-
-FIRST_METRICS = ("accuracy", "conflict")
-"""The metrics that hand over a whole record: PragMatch's and CLASH's first."""
-
-FAMILIES = ("pragmatch_", "clash_")
-"""How the names of this suite's tasks begin."""
 
 MAX_ROW_CHARS = 20_000_000
 """A longer line is refused: no document has so much text."""
@@ -184,7 +177,7 @@ def _read_folder(
     models: dict[tuple[str, str], tuple[_Invocation, dict[str, list[TaskRun]]]] = {}
     for path, date, task in samples:
         where = str(path)
-        if not task.startswith(FAMILIES):
+        if of_task(task) is None:
             problems.append(Problem(where, "not a task of this suite; left out"))
             continue
         invocation = invocations.get((path.parent, date))
@@ -212,7 +205,7 @@ def _name_unlogged(
         missing = [
             task
             for task in _mapping(invocation.results.get("configs"))
-            if task.startswith(FAMILIES) and (parent, date, task) not in logged
+            if of_task(task) is not None and (parent, date, task) not in logged
         ]
         if missing:
             problems.append(
@@ -335,14 +328,7 @@ def _read_row(line: str, task: str) -> tuple[tuple[int, Record, str], str | None
         return nothing, "the row is cut off (a killed run)" if cut else "not readable as JSON"
     if not isinstance(row, dict):
         return nothing, "not a JSON object"
-    record = next(
-        (
-            row[key]
-            for key in FIRST_METRICS
-            if isinstance(row.get(key), dict) and "record" in row[key]
-        ),
-        None,
-    )
+    record = next((x for x in row.values() if isinstance(x, dict) and "record" in x), None)
     if record is None:
         return nothing, "no record of this suite in the row"
     if record["record"] != RECORD_VERSION or isinstance(record["record"], bool):
@@ -372,28 +358,9 @@ def _record_fault(record: Record, task: str) -> str | None:
     if record.get("status") not in STATUSES:
         return f"unknown status {str(record.get('status'))[:20]!r}"
     try:
-        if task.startswith("clash_"):
-            return _clash_fault(ClashAnswer.of(record))
-        Answer.of(record)
-    except AnswerError as error:
-        return str(error)
+        return owner(task).fault(record)
     except KeyError as error:
         return f"the record lacks {error}"
-    return None
-
-
-def _clash_fault(answer: ClashAnswer) -> str | None:
-    for name in ("conflict", "image", "text", "correct", "overlap"):
-        if getattr(answer, name) not in (0, 1):
-            return f"sample {answer.sample_id!r}: {name} is neither 0 nor 1"
-    for name in ("none", "distractor", "unusable", "letter_correct"):
-        if getattr(answer, name) not in (0, 1, None):
-            return f"sample {answer.sample_id!r}: {name} is neither 0, 1 nor null"
-    if not isinstance(answer.outcome, str) or not all(
-        isinstance(name, str) for name in answer.categories
-    ):
-        return f"sample {answer.sample_id!r}: outcome or categories are no text"
-    return None
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from postprocess.measure.clash import Circular, Judged, Rate
+from postprocess.measure.clash_counts import Circular, Judged, Rate
 from postprocess.runs.checking import plain
 from postprocess.runs.rescoring import Figure, FileScore, Scored, TaskScore
 

@@ -13,7 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from postprocess.benchmarks.base import owner
 from postprocess.measure import clash as clash_metrics
+from postprocess.measure.metric import value
 from postprocess.read.matching import prediction_text
 from postprocess.response.line import RECORD_VERSION
 from postprocess.runs.prediction_rows import Row
@@ -79,7 +81,8 @@ def _samples_text(scored: Scored, task: str) -> str:
 
 def _sample_row(row: Row, record: Mapping[str, Any], number: int) -> dict[str, Any]:
     """A row of a sample log; the record stands where the harness puts it."""
-    first = "accuracy" if str(record["task"]).startswith("pragmatch_") else "conflict"
+    task = str(record["task"])
+    first = owner(task).first(task)
     answer = prediction_text(row.answer)
     content = json.dumps([record["sample_id"], record.get("rotation"), answer])
     return {
@@ -127,6 +130,7 @@ def _metrics(scored: Scored, task: str) -> list[tuple[str, float | None]]:
     answers = clash_metrics.answers_of(
         record for _, record in scored.records if record["task"] == task
     )
+    laid = clash_metrics.frame(answers)
     return [
-        (name, clash_metrics.METRICS[name](answers)) for name in clash_metrics.metrics_for(task)
+        (name, value(clash_metrics.METRICS[name], laid)) for name in clash_metrics.metrics_for(task)
     ]

@@ -12,8 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from postprocess.measure import clash as clash_metrics
-from postprocess.measure.clash import ClashAnswer, Judged, Rate
+from postprocess.measure import clash_counts as clash_metrics
+from postprocess.measure import judges as judging
+from postprocess.measure.clash import ClashAnswer
+from postprocess.measure.clash_counts import Judged, Rate
 from postprocess.measure.paper_bootstrap import PaperBootstrap, paper_bootstrap
 from postprocess.measure.stats import DRAWS, SEED, Estimate, bootstrap_ratio, wilson
 from postprocess.read.matching import prediction_text
@@ -24,12 +26,6 @@ from postprocess.runs.prediction_files import Sample, Source
 from postprocess.runs.prediction_rows import Fault, Row
 
 Record = dict[str, Any]
-
-PAPER_JUDGES = ("gemini-2.5-pro", "gpt-5")
-"""The judges whose labels the paper puts together."""
-
-COVERAGE = 0.95
-"""Judges that answered less than this share of the rows are shown alone, not combined."""
 
 
 class TwinError(ValueError):
@@ -251,7 +247,7 @@ def _score_task(
     names = [*FLAGS[form], *["correct"] * (answers[0].caption_kind == "original")]
     flags = {name: [getattr(answer, name) or 0 for answer in answers] for name in names}
     relaxed = [answer._replace(outcome=answer.relaxed) for answer in answers if answer.relaxed]
-    combined = combined_judges(answers, judges)
+    combined = judging.combined([answer.judges or {} for answer in answers], judges).names
     some, every = clash_metrics.judged_together(answers, combined)
     grouped = by_sample(answers, samples) if samples and paper_compat else answers
     by_category = clash_metrics.by_category(grouped, paper_compat=paper_compat)
@@ -285,15 +281,6 @@ def by_sample(answers: Sequence[ClashAnswer], samples: Sequence[Sample]) -> list
         for sample in samples
         if sample.image_id in by_picture
     ]
-
-
-def combined_judges(answers: Sequence[ClashAnswer], asked: Sequence[str] | None) -> list[str]:
-    """The judges whose labels are put together."""
-    found = clash_metrics.judged(answers)
-    if asked is not None:
-        return [name for name in asked if name in found]
-    covering = [name for name, one in found.items() if one.n >= COVERAGE * len(answers)]
-    return [*PAPER_JUDGES] if set(PAPER_JUDGES) <= set(covering) else covering
 
 
 def _overall(

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from postprocess.measure import clash_estimates, stats
-from postprocess.measure import pragmatch as metrics
-from postprocess.measure import pragmatch_estimates as estimates
-from postprocess.measure.clash import ClashAnswer
-from postprocess.measure.groups import Answer
+from postprocess.benchmarks.base import owner
+from postprocess.measure import stats
+from postprocess.measure.estimate import Difference, Sampling, differences, estimates
+from postprocess.measure.metric import Frame, Metric
 from postprocess.measure.stats import Estimate
 from postprocess.runs.folder import Problem, Run
+from postprocess.tables import papers
 from postprocess.tables.papers import Reference
 
 CUES = ("lexical", "style", "ocr")
@@ -44,7 +44,11 @@ class Column(NamedTuple):
     key: str
     title: str
     unit: str = "percent"
-    """`percent`, `points` (a difference of two percentages) or `count`."""
+    """`percent`, `points` (a difference of two percentages), `number` or `count`."""
+    metric: str = ""
+    """The metric it shows; empty where its maker fills it."""
+    chance: float | None = None
+    always_no: float | None = None
 
 
 class Cell(NamedTuple):
@@ -98,6 +102,11 @@ class Options(NamedTuple):
     seed: int = stats.SEED
     level: float = stats.LEVEL
 
+    @property
+    def sampling(self) -> Sampling:
+        """How intervals are computed."""
+        return Sampling(self.draws, self.seed, self.level)
+
 
 DEFAULT = Options()
 
@@ -114,66 +123,105 @@ class Draft(NamedTuple):
 
 
 class Builder:
-    """Looks up answers and tables of a run once, and makes cells of them."""
+    """Looks up answers and figures of a run once, and makes cells of them."""
 
     def __init__(
         self,
+        name: str,
         runs: Sequence[Run],
         options: Options,
         marks: Mapping[tuple[str, str], str],
         tasks: Sequence[str],
     ) -> None:
         """Keep the runs that hold any of the tasks."""
+        self.name = name
         self.runs = [run for run in runs if any(task in run.tasks for task in tasks)]
         self.options = options
         self._marks = marks
-        self._tables: dict[tuple[str, str], estimates.Table] = {}
+        self._frames: dict[tuple[str, str], Frame] = {}
+        self._figures: dict[tuple[str, str], dict[str, Estimate]] = {}
         self._missing: dict[str, tuple[Run, dict[str, None]]] = {}
+        self._shown: set[tuple[str, ...]] = set()
 
     def has(self, run: Run, tasks: Iterable[str]) -> bool:
         """Whether the run holds any of the tasks."""
         return any(task in run.tasks for task in tasks)
 
-    def answers(self, run: Run, task: str) -> list[Answer]:
-        """A PragMatch task's answers, in the view that the options ask for."""
-        found = estimates.answers_of(run.records(task))
-        return metrics.without_unreadable(found) if self.options.exclude else found
+    def answers(self, run: Run, task: str) -> list[Any]:
+        """A task's answers, in the view that the options ask for; none where it was not run."""
+        benchmark = owner(task)
+        found = benchmark.answers(run.records(task))
+        if self.options.exclude and benchmark.second_view is not None:
+            return benchmark.second_view(found)
+        return found
 
-    def table(self, run: Run, task: str, family: str) -> estimates.Table:
-        """All figures of a task over a family's slots."""
-        key = (run.label, f"{task}/{family}")
-        if key not in self._tables:
-            self._tables[key] = estimates.table(
-                self.answers(run, task),
-                metrics.slots_for(family),
-                draws=self.options.draws,
-                seed=self.options.seed,
-                level=self.options.level,
-            )
-        return self._tables[key]
+    def frame(self, run: Run, task: str) -> Frame:
+        """A task's answers, laid out by picture."""
+        key = (run.label, task)
+        if key not in self._frames:
+            self._frames[key] = owner(task).frame(task, self.answers(run, task))
+        return self._frames[key]
 
-    def differences(
-        self, run: Run, task: str, other: str, family: str
-    ) -> dict[str, estimates.Difference]:
+    def figures(self, run: Run, task: str) -> dict[str, Estimate]:
+        """All figures of a task."""
+        key = (run.label, task)
+        if key not in self._figures:
+            metrics = owner(task).metrics.values()
+            self._figures[key] = self.of(metrics, self.frame(run, task))
+        return self._figures[key]
+
+    def of(self, metrics: Iterable[Metric], frame: Frame) -> dict[str, Estimate]:
+        """Figures of any frame, computed as the options ask for."""
+        return estimates(metrics, frame, self.options.sampling)
+
+    def differences(self, run: Run, task: str, other: str) -> dict[str, Difference]:
         """`task` less `other`, metric by metric, over the pictures of both."""
-        found = estimates.differences(
-            self.answers(run, task),
-            self.answers(run, other),
-            metrics.slots_for(family),
-            draws=self.options.draws,
-            seed=self.options.seed,
-            level=self.options.level,
-        )
+        benchmark = owner(task)
+        a, b = benchmark.paired(task, self.answers(run, task), self.answers(run, other))
+        found = differences(benchmark.metrics.values(), a, b, self.options.sampling)
         return {one.metric: one for one in found}
+
+    def cells(self, run: Run, task: str, columns: Iterable[Column]) -> dict[str, Cell]:
+        """The columns that show a metric of a task; where it was not run, empty cells."""
+        shown = [column for column in columns if column.metric]
+        if task not in run.tasks:
+            return {column.key: self.missing(run, task) for column in shown}
+        found = self.figures(run, task)
+        return {column.key: cell_of(found.get(column.metric)) for column in shown}
+
+    def row(
+        self, run: Run, setting: tuple[str, ...], cells: Mapping[str, Cell], tasks: Iterable[str]
+    ) -> Row:
+        """The row of a run, with the paper's cells beside it that may stand there."""
+        model = papers.tuned_model(run.label, run.model_args)
+        return self.row_of(run, (run.label, *setting), (model or "", *setting), cells, tasks)
+
+    def row_of(
+        self,
+        run: Run,
+        head: tuple[str, ...],
+        paper: tuple[str, ...],
+        cells: Mapping[str, Cell],
+        tasks: Iterable[str],
+    ) -> Row:
+        """As `row`, for a row that the paper has under another head."""
+        self._shown.add(paper)
+        known = papers.beside(self.name, *paper)
+        beside = {key: cell._replace(reference=known.get(key)) for key, cell in cells.items()}
+        return Row(head, "model", beside, self.marks(run, tasks))
+
+    def paper_rows(self) -> list[Row]:
+        """Rows of models that only the paper has."""
+        return [
+            Row(head, "paper", {key: Cell(reference=value) for key, value in cells.items()})
+            for head, cells in papers.TABLES.get(self.name, {}).items()
+            if head not in self._shown
+        ]
 
     def marks(self, run: Run, tasks: Iterable[str]) -> str:
         """The letters of a row that rests on these tasks."""
         letters = "".join(self._marks.get((run.label, task), "") for task in tasks)
         return "".join(sorted(set(letters)))
-
-    def clash(self, run: Run, task: str) -> list[ClashAnswer]:
-        """A CLASH task's answers."""
-        return clash_estimates.answers_of(run.records(task))
 
     def missing(self, run: Run, task: str) -> Cell:
         """The empty cell of a task that was not run; `filled` makes its command."""
@@ -224,6 +272,11 @@ def command_for(run: Run, tasks: Sequence[str], arguments: Mapping[str, Any] | N
     return shlex.join(parts)
 
 
+def cell_of(estimate: Estimate | None) -> Cell:
+    """The cell of a figure; without a value it is n/a."""
+    return Cell(estimate if estimate is not None and estimate.value is not None else None)
+
+
 def count(value: int) -> Cell:
     """A cell that counts."""
     return Cell(Estimate(float(value), None, None, value, "none"))
@@ -234,14 +287,29 @@ def fixed(value: float | None) -> Cell:
     return Cell(None if value is None else Estimate(value, None, None, 0, "none"))
 
 
-def fixed_row(head: tuple[str, ...], values: Mapping[str, float]) -> Row:
+def fixed_row(head: tuple[str, ...], values: Mapping[str, float | None]) -> Row:
     """A row that holds by definition: chance, always No."""
-    return Row(head, "baseline", {key: fixed(value) for key, value in values.items()})
+    return Row(head, "baseline", {k: fixed(v) for k, v in values.items() if v is not None})
 
 
-def paper_rows(known: Mapping[tuple[str, ...], Mapping[str, Reference]]) -> list[Row]:
-    """Rows of models that only the paper has."""
-    return [
-        Row(head, "paper", {key: Cell(reference=value) for key, value in cells.items()})
-        for head, cells in known.items()
-    ]
+def columns_of(metrics: Mapping[str, Metric], *names: str) -> tuple[Column, ...]:
+    """Columns of metrics, with their own titles, chance and always-No values.
+
+    Args:
+        metrics: The registry.
+        names: Metric names; `key=name` gives the column another key.
+    """
+    out = []
+    for name in names:
+        key, _, other = name.partition("=")
+        one = metrics[other or key]
+        out.append(Column(key, one.title, one.unit, one.name, one.chance, one.always_no))
+    return tuple(out)
+
+
+def baselines(columns: Iterable[Column], more: int = 0) -> list[Row]:
+    """The rows of chance and of always No; `more` is the number of empty heads beside them."""
+    columns, empty = list(columns), ("",) * more
+    chance = {c.key: c.chance for c in columns}
+    always_no = {c.key: c.always_no for c in columns}
+    return [fixed_row((CHANCE, *empty), chance), fixed_row((ALWAYS_NO, *empty), always_no)]

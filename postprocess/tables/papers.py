@@ -90,10 +90,12 @@ PAPER_MODELS: dict[str, str] = {
 }
 """A paper's name of a model, and how ids and file names of its weights look."""
 
-Table = dict[str, dict[str, Reference]]
+Cells = dict[str, Reference]
+Table = dict[tuple[str, ...], Cells]
+"""By the head of a row, its model under the paper's name."""
 
-TABLE1: dict[tuple[str, str], dict[str, Reference]] = {
-    (LLAVA, "zero_shot"): {
+TABLE1: Table = {
+    (LLAVA, "zero-shot"): {
         "accuracy": _is(74.2),
         "f1": _is(70.8),
         "acc_p": _is(62.5),
@@ -101,36 +103,42 @@ TABLE1: dict[tuple[str, str], dict[str, Reference]] = {
         "acc_l": _is(43.1),
         "group_acc": _is(19.0),
     },
-    (INTERNVL, "zero_shot"): {
+    (INTERNVL, "zero-shot"): {
         "f1": _about(14.0),
         "acc_p": _about(8.0),
         "acc_m": _is(98.0),
         "pair_acc": _about(7.4),
     },
-    (QWEN, "zero_shot"): {
+    (QWEN, "zero-shot"): {
         "f1": _about(24.3),
         "acc_p": _about(13.9),
         "acc_m": _is(99.3),
         "pair_acc": _about(13.4),
     },
-    (IDEFICS, "zero_shot"): {"acc_m": _is(96.7), "pair_acc": _about(10.2)},
+    (IDEFICS, "zero-shot"): {"acc_m": _is(96.7), "pair_acc": _about(10.2)},
 }
 """Main results by model and prompt, then by metric."""
 
 TABLE1_NOTE = "grouped P-M-L is never above 26.4 in the paper's eight configurations"
 
-TABLE3: dict[tuple[str, str], dict[str, Reference]] = {
-    (LLAVA, "ocr"): {"acc_m_plus": _is(9.4)},
+TABLE3: Table = {
+    (LLAVA, "zero-shot", "ocr"): {"acc_m_plus": _is(9.4)},
     **{
-        (INTERNVL, cue): {"acc_p_minus": _from(4.1, 6.9), "acc_m_plus": _from(89.8, 96.3)}
+        (INTERNVL, "zero-shot", cue): {
+            "acc_p_minus": _from(4.1, 6.9),
+            "acc_m_plus": _from(89.8, 96.3),
+        }
         for cue in ("lexical", "style", "ocr")
     },
     **{
-        (IDEFICS, cue): {"acc_p_minus": _from(4.1, 6.9), "acc_m_plus": _from(94.8, 96.3)}
+        (IDEFICS, "zero-shot", cue): {
+            "acc_p_minus": _from(4.1, 6.9),
+            "acc_m_plus": _from(94.8, 96.3),
+        }
         for cue in ("lexical", "style", "ocr")
     },
     **{
-        (QWEN, cue): {"acc_p_minus": _from(8.7, 21.1), "acc_m_plus": _from(76.1, 88.3)}
+        (QWEN, "zero-shot", cue): {"acc_p_minus": _from(8.7, 21.1), "acc_m_plus": _from(76.1, 88.3)}
         for cue in ("lexical", "style", "ocr")
     },
 }
@@ -139,12 +147,12 @@ TABLE3: dict[tuple[str, str], dict[str, Reference]] = {
 TABLE4_NOTE = "in the paper text alone beats picture and text for all models but Idefics2-8B"
 
 HUMAN: Table = {
-    "people": {
+    ("people",): {
         "accuracy": Reference(85.8, 85.8, False, ANNOTATION),
         "pair_acc": Reference(71.5, 71.5, False, ANNOTATION),
     },
-    "caption_bert": {"accuracy": _is(99.6), "pair_acc": _is(99.3)},
-    "caption_format": {
+    ("caption_bert",): {"accuracy": _is(99.6), "pair_acc": _is(99.3)},
+    ("caption_format",): {
         "accuracy": Reference(31.3, 31.3, False, FORMAT_UNIT),
         "pair_acc": Reference(5.3, 5.3, False, FORMAT_UNIT),
     },
@@ -157,57 +165,57 @@ HUMAN_NOTE = (
 )
 
 CLASH_MC: Table = {
-    "Gemini 2.5 Pro": {"conflict": _is(88.48)},
-    "GPT-5": {"conflict": _is(86.78)},
-    "InstructBLIP-T5-xxl": {"conflict": _is(63.87)},
-    "Qwen2.5VL-32b": {"conflict": _is(16.10)},
-    "GPT-4.1 Mini": {"conflict": _is(13.56), "image": _is(69.57)},
-    QWEN: {"conflict": _is(7.79)},
-    "Qwen3VL-8b": {"conflict": _is(7.13)},
-    "Qwen3VL-30b": {"conflict": _is(3.81)},
-    "Gemini 2.5 Flash Lite": {"image": _is(74.98)},
-    "InternVL 1.5": {"text": _is(52.40)},
-    "LLaVa-1.5-7b": {"text": _is(44.68)},
-    "Phi3-vision-128k": {"unusable": _is(59.63)},
-    "MiniGPT4-7b": {"unusable": _is(52.30)},
-    "LRV-MiniGPT4-7b": {"unusable": _is(51.74)},
+    ("Gemini 2.5 Pro",): {"conflict": _is(88.48)},
+    ("GPT-5",): {"conflict": _is(86.78)},
+    ("InstructBLIP-T5-xxl",): {"conflict": _is(63.87)},
+    ("Qwen2.5VL-32b",): {"conflict": _is(16.10)},
+    ("GPT-4.1 Mini",): {"conflict": _is(13.56), "image": _is(69.57)},
+    (QWEN,): {"conflict": _is(7.79)},
+    ("Qwen3VL-8b",): {"conflict": _is(7.13)},
+    ("Qwen3VL-30b",): {"conflict": _is(3.81)},
+    ("Gemini 2.5 Flash Lite",): {"image": _is(74.98)},
+    ("InternVL 1.5",): {"text": _is(52.40)},
+    ("LLaVa-1.5-7b",): {"text": _is(44.68)},
+    ("Phi3-vision-128k",): {"unusable": _is(59.63)},
+    ("MiniGPT4-7b",): {"unusable": _is(52.30)},
+    ("LRV-MiniGPT4-7b",): {"unusable": _is(51.74)},
 }
 """Multiple choice, strict reading."""
 
 CLASH_OPEN: Table = {
-    "Gemini 2.5 Pro": {"conflict": _is(91.59)},
-    "GPT-5": {"conflict": _is(81.16)},
-    "GPT-4.1 Mini": {"conflict": _is(39.93)},
-    "Qwen3VL-8b": {"conflict": _is(20.49)},
-    "Qwen3VL-30b": {"conflict": _is(19.80)},
-    "InternVL 1.5": {"conflict": _is(18.76), "text": _is(55.51)},
-    QWEN: {"conflict": _is(17.13)},
-    "mPLUG-Owl-2": {"text": _is(97.03)},
-    "LLaVa-1.5-7b": {"text": _is(62.10)},
+    ("Gemini 2.5 Pro",): {"conflict": _is(91.59)},
+    ("GPT-5",): {"conflict": _is(81.16)},
+    ("GPT-4.1 Mini",): {"conflict": _is(39.93)},
+    ("Qwen3VL-8b",): {"conflict": _is(20.49)},
+    ("Qwen3VL-30b",): {"conflict": _is(19.80)},
+    ("InternVL 1.5",): {"conflict": _is(18.76), "text": _is(55.51)},
+    (QWEN,): {"conflict": _is(17.13)},
+    ("mPLUG-Owl-2",): {"text": _is(97.03)},
+    ("LLaVa-1.5-7b",): {"text": _is(62.10)},
 }
 """Open questions, relaxed matching."""
 
 CLASH_FINETUNE: Table = {
-    "LLaVa-1.5-7b": {"conflict": _is(0.00)},
-    "LLaVa-1.5-7b, tuned on ~15k": {
+    ("LLaVa-1.5-7b",): {"conflict": _is(0.00)},
+    ("LLaVa-1.5-7b, tuned on ~15k",): {
         "conflict": _is(76.86),
         "overall": _is(84.08),
         "incorrect": _is(0.47),
     },
-    "LLaVa-1.5-7b, tuned on ~30k": {"conflict": _is(51.84)},
-    "mPLUG-Owl-1": {"conflict": _is(6.56), "incorrect": _is(61.63)},
-    "mPLUG-Owl-1, tuned on ~15k": {"conflict": _is(57.45), "incorrect": _is(7.09)},
+    ("LLaVa-1.5-7b, tuned on ~30k",): {"conflict": _is(51.84)},
+    ("mPLUG-Owl-1",): {"conflict": _is(6.56), "incorrect": _is(61.63)},
+    ("mPLUG-Owl-1, tuned on ~15k",): {"conflict": _is(57.45), "incorrect": _is(7.09)},
 }
 """Open questions before and after fine-tuning."""
 
 _ROUND = "the paper's text says about 78"
 CLASH_CATEGORIES: Table = {
-    "GPT-5": {
+    ("GPT-5", "multiple choice"): {
         "animals": _is(97.32),
         "numbers": _is(75.70),
         "household": Reference(78.0, 78.0, True, _ROUND),
     },
-    "Gemini 2.5 Pro": {
+    ("Gemini 2.5 Pro", "multiple choice"): {
         "animals": _is(98.65),
         "numbers": _is(85.83),
         "household": Reference(78.0, 78.0, True, _ROUND),
@@ -226,3 +234,43 @@ def paper_model(name: str) -> str | None:
     """
     text = name.lower()
     return next((model for model, form in PAPER_MODELS.items() if re.search(form, text)), None)
+
+
+def tuned_model(name: str, model_args: str) -> str | None:
+    """As `paper_model`, and whether a fine-tuned adapter was on it, as the paper names that.
+
+    >>> tuned_model("llava-v1.5-7b_lora_open_ended_single", "")
+    'LLaVa-1.5-7b, tuned on ~15k'
+    """
+    model = paper_model(name)
+    text = f"{name} {model_args}".lower()
+    if model is None or not ("lora" in text or "peft=" in text):
+        return model
+    return f"{model}, tuned on {'~30k' if 'merged' in text else '~15k'}"
+
+
+TABLES: dict[str, Table] = {
+    "table1": TABLE1,
+    "table3": TABLE3,
+    "human": HUMAN,
+    "clash-mc": CLASH_MC,
+    "clash-open": CLASH_OPEN,
+    "clash-finetune": CLASH_FINETUNE,
+    "clash-categories": CLASH_CATEGORIES,
+}
+
+
+def beside(table: str, model: str | None, *setting: str) -> Cells:
+    """The paper's cells that may stand beside a row: those of its model in its very setting.
+
+    Args:
+        table: Name of the table.
+        model: The paper's name of the model; None for a model that the paper does not have.
+        setting: The rest of the row's head: prompt, cue, form.
+
+    >>> beside("table1", LLAVA, "zero-shot")["group_acc"].text()
+    '19.0'
+    >>> beside("table1", LLAVA, "chain of thought"), beside("table1", None, "zero-shot")
+    ({}, {})
+    """
+    return {} if model is None else TABLES.get(table, {}).get((model, *setting), {})

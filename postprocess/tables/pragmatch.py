@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from postprocess.measure import pragmatch as metrics
-from postprocess.measure import pragmatch_estimates as estimates
-from postprocess.measure import stats
+from postprocess.benchmarks.base import TableMaker
+from postprocess.benchmarks.pragmatch_tasks import CUES
+from postprocess.measure.estimate import against_none
+from postprocess.measure.pragmatch import METRICS
 from postprocess.measure.stats import Estimate
 from postprocess.runs.folder import Run
-from postprocess.tables import papers as reference
+from postprocess.tables import papers
 from postprocess.tables.model import (
-    ALWAYS_NO,
-    CHANCE,
-    CUES,
     HUMANS,
     MODALITY_TITLES,
     PROMPT_TITLES,
@@ -24,178 +22,93 @@ from postprocess.tables.model import (
     Column,
     Draft,
     Row,
+    baselines,
+    columns_of,
     count,
-    fixed_row,
-    paper_rows,
 )
 
-ALWAYS_NO_VALUES = {
-    "accuracy": 0.5,
-    "f1": 0.0,
-    "auroc": 0.5,
-    "pair_ranking": 0.5,
-    "acc_p": 0.0,
-    "acc_m": 1.0,
-    "acc_l": 1.0,
-    "acc_p_minus": 0.0,
-    "acc_m_plus": 1.0,
-    "pair_acc": 0.0,
-    "group_acc": 0.0,
-    "independence": 0.0,
-    "p_p_minus": 0.0,
-    "m_m_plus": 1.0,
-    "p_minus_m_plus": 0.0,
-    "p.flip_difference": 0.0,
-    "m.flip_difference": 0.0,
-    "unusable_rate": 0.0,
-}
-"""What a model that always says No reaches."""
-
-_TABLE1_COLUMNS = (
-    Column("accuracy", "Acc"),
-    Column("f1", "F1"),
-    Column("auroc", "AUROC"),
-    Column("acc_p", "P"),
-    Column("acc_m", "M"),
-    Column("acc_l", "L"),
-    Column("pair_acc", "paired P-M"),
-    Column("independence", "independence"),
-    Column("group_acc", "grouped P-M-L"),
-    Column("pair_ranking", "P ranked above M"),
-    Column("unusable_rate", "unusable"),
-    Column("n", "n", "count"),
-    Column("n_scored", "n with scores", "count"),
-    Column("left_out", "left out", "count"),
+_COUNTS = columns_of(METRICS, "n=n_pairs", "left_out=n_left_out")
+_TABLE1 = (
+    *columns_of(METRICS, "accuracy", "f1", "auroc", "acc_p", "acc_m", "acc_l", "pair_acc"),
+    *columns_of(METRICS, "independence", "group_acc", "pair_ranking", "unusable_rate"),
+    *columns_of(METRICS, "n=n_pairs", "n_scored", "left_out=n_left_out"),
 )
 
 
 def table1(build: Builder) -> Draft:
     """Main results: conditions, pairs and groups for each model and prompt."""
-    rows = [
-        fixed_row((CHANCE, ""), _chance(_TABLE1_COLUMNS)),
-        fixed_row((ALWAYS_NO, ""), _always_no(_TABLE1_COLUMNS)),
-    ]
-    shown: set[tuple[str, str]] = set()
+    rows = baselines(_TABLE1, 1)
     for run in build.runs:
-        paper = reference.paper_model(run.label) or ""
         for prompt, suffix in PROMPTS.items():
-            pml, pm = f"pragmatch_pml{suffix}", f"pragmatch_pm{suffix}"
+            tasks = (f"pragmatch_pml{suffix}", f"pragmatch_pm{suffix}")
             optional = prompt == "zero_shot_b" or (prompt == "cot" and run.model in PROMPTLESS)
-            if optional and not build.has(run, (pml, pm)):
-                continue
-            known = reference.TABLE1.get((paper, prompt), {})
-            shown.add((paper, prompt))
-            cells = _main_cells(build, run, pml, pm)
-            cells = {k: c._replace(reference=known.get(k)) for k, c in cells.items()}
-            head = (run.label, PROMPT_TITLES[prompt])
-            rows.append(Row(head, "model", cells, build.marks(run, (pml, pm))))
-    rows += paper_rows(
-        {
-            (model, PROMPT_TITLES[prompt]): cells
-            for (model, prompt), cells in reference.TABLE1.items()
-            if (model, prompt) not in shown
-        }
-    )
+            if not optional or build.has(run, tasks):
+                cells = _main_cells(build, run, suffix, _TABLE1)
+                rows.append(build.row(run, (PROMPT_TITLES[prompt],), cells, tasks))
     notes = (
-        f"{reference.PRAGMATCH}; ~: {reference.BY_ORDER}",
-        reference.TABLE1_NOTE,
+        f"{papers.PRAGMATCH}; ~: {papers.BY_ORDER}",
+        papers.TABLE1_NOTE,
         "independence: P times M over the same pictures; pair accuracy is to be compared with it, "
         "not with 25",
         "n: pictures with all captions asked; left out: pictures with some of them missing; AUROC "
         "and ranking rest on the pictures whose P and M both carry a score",
     )
     return Draft(
-        "PragMatch, main results", ("model", "prompt"), _TABLE1_COLUMNS, tuple(rows), notes
+        "PragMatch, main results",
+        ("model", "prompt"),
+        _TABLE1,
+        (*rows, *build.paper_rows()),
+        notes,
     )
 
 
-def _main_cells(build: Builder, run: Run, pml: str, pm: str) -> dict[str, Cell]:
+def _main_cells(
+    build: Builder, run: Run, suffix: str, columns: Sequence[Column]
+) -> dict[str, Cell]:
     """Figures of P, M and L; where only pairs were run, those of pairs."""
-    task, family = (pml, "pml") if pml in run.tasks else (pm, "pm")
-    out: dict[str, Cell] = {}
-    if task not in run.tasks:
-        return {column.key: build.missing(run, pml) for column in _TABLE1_COLUMNS}
-    table = build.table(run, task, family)
-    for column in _TABLE1_COLUMNS:
-        if column.key == "n":
-            out["n"] = count(table.n_pairs)
-        elif column.key == "n_scored":
-            out["n_scored"] = count(table.n_scored)
-        elif column.key == "left_out":
-            out["left_out"] = count(table.n_left_out)
-        elif column.key in table.estimates:
-            out[column.key] = Cell(table.estimates[column.key])
-        elif family == "pm" and column.key in ("acc_l", "group_acc"):
-            out[column.key] = build.missing(run, pml)
-        else:
-            out[column.key] = Cell()
-    return out
+    pml, pm = f"pragmatch_pml{suffix}", f"pragmatch_pm{suffix}"
+    task = pml if pml in run.tasks or pm not in run.tasks else pm
+    cells = build.cells(run, task, columns)
+    if task == pm:
+        cells |= {key: build.missing(run, pml) for key in ("acc_l", "group_acc") if key in cells}
+    return cells
 
 
-def _chance(columns: Sequence[Column]) -> dict[str, float]:
-    values = dict(metrics.CHANCE)
-    values["independence"] = 0.25
-    return {column.key: values[column.key] for column in columns if column.key in values}
-
-
-def _always_no(columns: Sequence[Column]) -> dict[str, float]:
-    return {c.key: ALWAYS_NO_VALUES[c.key] for c in columns if c.key in ALWAYS_NO_VALUES}
-
-
-_TABLE3_COLUMNS = (
-    Column("acc_p", "P"),
-    Column("acc_p_minus", "P-"),
-    Column("p.flip_difference", "P- less P", "points"),
-    Column("p_p_minus", "P and P-"),
-    Column("n_masked", "n masked", "count"),
-    Column("acc_m", "M"),
-    Column("acc_m_plus", "M+"),
-    Column("m.flip_difference", "M+ less M", "points"),
-    Column("m_m_plus", "M and M+"),
-    Column("n_injected", "n injected", "count"),
-    Column("p_minus_m_plus", "P- and M+"),
-    Column("independence", "independence"),
-    Column("n_both", "n both", "count"),
+_TABLE3 = (
+    *columns_of(METRICS, "acc_p", "acc_p_minus", "p.flip_difference=flip_difference"),
+    *columns_of(METRICS, "p_p_minus", "n_masked=n_pairs"),
+    *columns_of(METRICS, "acc_m", "acc_m_plus", "m.flip_difference=flip_difference"),
+    *columns_of(METRICS, "m_m_plus", "n_injected=n_pairs"),
+    *columns_of(METRICS, "p_minus_m_plus", "independence", "n_both=n_pairs"),
     Column("left_out", "left out", "count"),
 )
-_TABLE3_PARTS = (
-    ("p_minus", "p", ("acc_p", "acc_p_minus", "p_p_minus"), "n_masked"),
-    ("m_plus", "m", ("acc_m", "acc_m_plus", "m_m_plus"), "n_injected"),
-    ("p_minus_m_plus", "", ("p_minus_m_plus", "independence"), "n_both"),
-)
+_TABLE3_TITLES = {
+    "p.flip_difference": "P- less P",
+    "m.flip_difference": "M+ less M",
+    "n_masked": "n masked",
+    "n_injected": "n injected",
+    "n_both": "n both",
+}
+_TABLE3 = tuple(c._replace(title=_TABLE3_TITLES.get(c.key, c.title)) for c in _TABLE3)
+_TABLE3_PARTS = {"p_minus": _TABLE3[:5], "m_plus": _TABLE3[5:10], "p_minus_m_plus": _TABLE3[10:13]}
+"""Family of a cue's task to the columns it fills."""
 
 
 def table3(build: Builder) -> Draft:
     """Cue edits: clean and edited accuracy on the same pictures, and their difference."""
-    rows = [
-        fixed_row((CHANCE, "", ""), _chance(_TABLE3_COLUMNS)),
-        fixed_row((ALWAYS_NO, "", ""), _always_no(_TABLE3_COLUMNS)),
-    ]
-    shown: set[tuple[str, str]] = set()
+    rows = baselines([c._replace(chance=None) if "flip" in c.key else c for c in _TABLE3], 2)
     for run in build.runs:
-        paper = reference.paper_model(run.label) or ""
         for prompt, suffix in list(PROMPTS.items())[:2]:
             for cue in CUES:
-                known = reference.TABLE3.get((paper, cue), {}) if prompt == "zero_shot" else {}
-                shown.add((paper, cue))
                 cells, tasks = _cue_cells(build, run, cue, suffix)
-                cells = {k: c._replace(reference=known.get(k)) for k, c in cells.items()}
-                head = (run.label, PROMPT_TITLES[prompt], cue)
-                rows.append(Row(head, "model", cells, build.marks(run, tasks)))
-    rows += paper_rows(
-        {
-            (model, PROMPT_TITLES["zero_shot"], cue): cells
-            for (model, cue), cells in reference.TABLE3.items()
-            if (model, cue) not in shown
-        }
-    )
+                rows.append(build.row(run, (PROMPT_TITLES[prompt], cue), cells, tasks))
     notes = (
-        f"{reference.PRAGMATCH}; a range is the paper's range over the three cues",
+        f"{papers.PRAGMATCH}; a range is the paper's range over the three cues",
         "P and M here are the unedited captions of the same pictures",
         "differences are paired over pictures; the JSON holds their exact McNemar p values",
     )
     heads = ("model", "prompt", "cue")
-    return Draft("PragMatch, cue edits", heads, _TABLE3_COLUMNS, tuple(rows), notes)
+    return Draft("PragMatch, cue edits", heads, _TABLE3, (*rows, *build.paper_rows()), notes)
 
 
 def _cue_cells(
@@ -203,164 +116,140 @@ def _cue_cells(
 ) -> tuple[dict[str, Cell], list[str]]:
     out: dict[str, Cell] = {}
     tasks, left_out = [], 0
-    for family, side, keys, n in _TABLE3_PARTS:
+    for family, columns in _TABLE3_PARTS.items():
         task = f"pragmatch_{family}_{cue}{suffix}"
         tasks.append(task)
-        flip = f"{side}.flip_difference"
+        out |= build.cells(run, task, columns)
         if task not in run.tasks:
-            names = (*keys, flip, n) if side else (*keys, n)
-            out.update(dict.fromkeys(names, build.missing(run, task)))
             continue
-        table = build.table(run, task, family)
-        left_out += table.n_left_out
-        for key in keys:
-            out[key] = Cell(table.estimates.get(key))
-        if side:
-            clean = side.upper()
-            edited = "P-" if side == "p" else "M+"
-            laid = estimates.frame(build.answers(run, task), metrics.slots_for(family))
-            whole = laid.whole > 0
-            test = stats.mcnemar(laid.correct[edited][whole], laid.correct[clean][whole])
-            out[flip] = Cell(table.estimates.get("flip_difference"), p_value=test.p_value)
-        out[n] = count(table.n_pairs)
-    out["left_out"] = count(left_out) if any(t in run.tasks for t in tasks) else Cell()
+        frame = build.frame(run, task)
+        left_out += frame.left_out
+        for column in columns:
+            if column.metric == "flip_difference":
+                test = against_none(METRICS[column.metric], frame)
+                out[column.key] = out[column.key]._replace(p_value=test.p_value)
+    out["left_out"] = count(left_out) if build.has(run, tasks) else Cell()
     return out, tasks
 
 
-_TABLE4_COLUMNS = (
-    *_TABLE1_COLUMNS[:7],
-    Column("group_acc", "grouped P-M-L"),
-    *(Column(f"p_minus_m_plus.{cue}", f"P- and M+, {cue}") for cue in CUES),
-    Column("n", "n", "count"),
-    Column("left_out", "left out", "count"),
-)
+_BOTH = columns_of(METRICS, *(f"p_minus_m_plus.{cue}=p_minus_m_plus" for cue in CUES))
+_BOTH = tuple(c._replace(title=f"P- and M+, {cue}") for c, cue in zip(_BOTH, CUES, strict=True))
+_TABLE4 = (*_TABLE1[:7], *columns_of(METRICS, "group_acc"), *_BOTH, *_COUNTS)
+_MODALITIES = {"image_text": "", "text_only": "_text_only"}
 
 
 def table4(build: Builder) -> Draft:
     """The same captions with the picture, without it, and the paired difference."""
-    chance = _chance(_TABLE4_COLUMNS)
-    always = _always_no(_TABLE4_COLUMNS)
-    for cue in CUES:
-        chance[f"p_minus_m_plus.{cue}"] = 0.25
-        always[f"p_minus_m_plus.{cue}"] = 0.0
-    rows = [fixed_row((CHANCE, "", ""), chance), fixed_row((ALWAYS_NO, "", ""), always)]
+    rows = baselines(_TABLE4, 2)
+    main = [column for column in _TABLE4 if column not in _BOTH]
     for run in build.runs:
         for prompt, suffix in list(PROMPTS.items())[:2]:
-            by_modality = {}
-            for modality, form in (("image_text", ""), ("text_only", "_text_only")):
-                cells, tasks = _modality_cells(build, run, form + suffix)
-                by_modality[modality] = tasks
-                head = (run.label, PROMPT_TITLES[prompt], MODALITY_TITLES[modality])
-                rows.append(Row(head, "model", cells, build.marks(run, tasks)))
+            used: list[str] = []
+            for modality, form in _MODALITIES.items():
+                tasks = [f"pragmatch_{family}{form}{suffix}" for family in ("pml", "pm")]
+                cells = _main_cells(build, run, form + suffix, main)
+                for column, cue in zip(_BOTH, CUES, strict=True):
+                    tasks.append(f"pragmatch_p_minus_m_plus_{cue}{form}{suffix}")
+                    cells |= build.cells(run, tasks[-1], (column,))
+                used += tasks
+                head = (PROMPT_TITLES[prompt], MODALITY_TITLES[modality])
+                rows.append(build.row(run, head, cells, tasks))
             cells = _modality_differences(build, run, suffix)
             if cells:
-                head = (run.label, PROMPT_TITLES[prompt], "picture less text only")
-                marks = build.marks(run, [t for tasks in by_modality.values() for t in tasks])
-                rows.append(Row(head, "difference", cells, marks))
+                named = (run.label, PROMPT_TITLES[prompt], "picture less text only")
+                rows.append(Row(named, "difference", cells, build.marks(run, used)))
     notes = (
-        f"{reference.PRAGMATCH}: {reference.TABLE4_NOTE}",
+        f"{papers.PRAGMATCH}: {papers.TABLE4_NOTE}",
         "differences are in points, paired over the pictures that both forms have",
     )
     heads = ("model", "prompt", "shown")
-    return Draft(
-        "PragMatch, with and without the picture", heads, _TABLE4_COLUMNS, tuple(rows), notes
-    )
-
-
-def _modality_cells(build: Builder, run: Run, suffix: str) -> tuple[dict[str, Cell], list[str]]:
-    pml, pm = f"pragmatch_pml{suffix}", f"pragmatch_pm{suffix}"
-    main = _main_cells(build, run, pml, pm)
-    cells = {c.key: main[c.key] for c in _TABLE4_COLUMNS if c.key in main}
-    tasks = [pml, pm]
-    for cue in CUES:
-        task = f"pragmatch_p_minus_m_plus_{cue}{suffix}"
-        tasks.append(task)
-        key = f"p_minus_m_plus.{cue}"
-        if task in run.tasks:
-            table = build.table(run, task, "p_minus_m_plus")
-            cells[key] = Cell(table.estimates.get("p_minus_m_plus"))
-        else:
-            cells[key] = build.missing(run, task)
-    return cells, tasks
+    return Draft("PragMatch, with and without the picture", heads, _TABLE4, tuple(rows), notes)
 
 
 def _modality_differences(build: Builder, run: Run, suffix: str) -> dict[str, Cell]:
     cells: dict[str, Cell] = {}
-    for family in ("pml", "pm"):
+
+    def both(family: str) -> tuple[str, str] | None:
         task, other = f"pragmatch_{family}{suffix}", f"pragmatch_{family}_text_only{suffix}"
-        if task in run.tasks and other in run.tasks:
-            for key, one in build.differences(run, task, other, family).items():
-                cells[key] = Cell(one.estimate, p_value=one.p_value)
-                cells["n"] = count(one.estimate.n) if key == "pair_acc" else cells.get("n", Cell())
-            break
-    for cue in CUES:
-        task = f"pragmatch_p_minus_m_plus_{cue}{suffix}"
-        other = f"pragmatch_p_minus_m_plus_{cue}_text_only{suffix}"
-        if task in run.tasks and other in run.tasks:
-            found = build.differences(run, task, other, "p_minus_m_plus").get("p_minus_m_plus")
-            if found is not None:
-                cells[f"p_minus_m_plus.{cue}"] = Cell(found.estimate, p_value=found.p_value)
-    return {key: cell for key, cell in cells.items() if cell != Cell()}
+        return (task, other) if task in run.tasks and other in run.tasks else None
+
+    main = both("pml") or both("pm")
+    if main:
+        for key, one in build.differences(run, *main).items():
+            cells[key] = Cell(one.estimate, p_value=one.p_value)
+            if key == "pair_acc":
+                cells["n"] = count(one.estimate.n)
+    for column, cue in zip(_BOTH, CUES, strict=True):
+        edited = both(f"p_minus_m_plus_{cue}")
+        found = build.differences(run, *edited).get(column.metric) if edited else None
+        if found is not None:
+            cells[column.key] = Cell(found.estimate, p_value=found.p_value)
+    return cells
 
 
-_HUMAN_COLUMNS = (
-    Column("accuracy", "item"),
-    Column("acc_p", "P"),
-    Column("acc_m", "M"),
-    Column("acc_l", "L"),
-    Column("pair_acc", "paired P-M"),
-    Column("independence", "independence"),
-    Column("group_acc", "grouped P-M-L"),
-    Column("n", "n", "count"),
-    Column("left_out", "left out", "count"),
+_HUMAN = (
+    *columns_of(METRICS, "accuracy", "acc_p", "acc_m", "acc_l", "pair_acc", "independence"),
+    *columns_of(METRICS, "group_acc"),
+    *_COUNTS,
 )
+_HUMAN = (_HUMAN[0]._replace(title="item"), *_HUMAN[1:])
 
 
 def human(build: Builder) -> Draft:
     """People, and baselines that see captions only."""
-    rows = [
-        fixed_row((CHANCE,), _chance(_HUMAN_COLUMNS)),
-        fixed_row((ALWAYS_NO,), _always_no(_HUMAN_COLUMNS)),
-    ]
+    rows = baselines(_HUMAN)
     people: list[Row] = []
-    shown = set()
     for run in build.runs:
         if run.model not in HUMANS:
             continue
-        pml, pm = "pragmatch_pml", "pragmatch_pm"
-        main = _main_cells(build, run, pml, pm)
+        cells = _main_cells(build, run, "", _HUMAN)
         name = "people" if run.model == "human_votes" else run.model
-        known = reference.HUMAN[name]
-        cells = {
-            c.key: main[c.key]._replace(reference=known.get(c.key))
-            for c in _HUMAN_COLUMNS
-            if c.key in main
-        }
-        shown.add(name)
-        row = Row((run.label,), "model", cells, build.marks(run, (pml, pm)))
+        tasks = ("pragmatch_pml", "pragmatch_pm")
+        row = build.row_of(run, (run.label,), (name,), cells, tasks)
         rows.append(row)
         if run.model == "human_votes":
             people.append(row)
     if len(people) > 1:
         rows.append(_mean_row(people))
-    rows += paper_rows(
-        {(name,): cells for name, cells in reference.HUMAN.items() if name not in shown}
-    )
     notes = (
-        f"{reference.PRAGMATCH}: {reference.HUMAN_NOTE}",
-        f"people: {reference.ANNOTATION}",
-        f"caption_format: {reference.FORMAT_UNIT}",
+        f"{papers.PRAGMATCH}: {papers.HUMAN_NOTE}",
+        f"people: {papers.ANNOTATION}",
+        f"caption_format: {papers.FORMAT_UNIT}",
     )
     title = "PragMatch, people and captions alone"
-    return Draft(title, ("who",), _HUMAN_COLUMNS, tuple(rows), notes)
+    return Draft(title, ("who",), _HUMAN, (*rows, *build.paper_rows()), notes)
 
 
 def _mean_row(people: Sequence[Row]) -> Row:
     cells: dict[str, Cell] = {}
-    for column in _HUMAN_COLUMNS[:-2]:
+    for column in _HUMAN[:-2]:
         found = [row.cells[column.key] for row in people if column.key in row.cells]
         values = [c.estimate.value for c in found if c.estimate and c.estimate.value is not None]
         if values:
             mean = Estimate(sum(values) / len(values), None, None, len(values), "none")
             cells[column.key] = Cell(mean, found[0].reference)
     return Row((f"mean of {len(people)} annotators",), "model", cells)
+
+
+def _with(names: Sequence[str], suffixes: Sequence[str]) -> tuple[str, ...]:
+    return tuple(f"{name}{suffix}" for name in names for suffix in suffixes)
+
+
+def _cued(*families: str) -> list[str]:
+    return [f"pragmatch_{family}_{cue}" for family in families for cue in CUES]
+
+
+def _any_text_only(runs: Sequence[Run]) -> bool:
+    return any("text_only" in task for run in runs for task in run.tasks)
+
+
+_MAIN = ("pragmatch_pml", "pragmatch_pm")
+_MODAL = ("", "_cot", "_text_only", "_text_only_cot")
+TABLES = {
+    "table1": TableMaker(table1, _with(_MAIN, tuple(PROMPTS.values()))),
+    "table3": TableMaker(table3, _with(_cued("p_minus", "m_plus", "p_minus_m_plus"), _MODAL[:2])),
+    "table4": TableMaker(
+        table4, _with([*_MAIN, *_cued("p_minus_m_plus")], _MODAL), shown=_any_text_only
+    ),
+    "human": TableMaker(human, _MAIN, takes=lambda run: run.model in HUMANS),
+}

@@ -14,13 +14,14 @@ from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
+from postprocess.measure import judges
 from postprocess.measure.clash import CATEGORY_NAMES, category_name
 from postprocess.measure.paper_bootstrap import paper_bootstrap
 from postprocess.read.matching import JUDGE_LABELS
 from postprocess.runs.checking import FLAGS
 from postprocess.runs.prediction_files import Sample, Source
 from postprocess.runs.prediction_rows import Row
-from postprocess.runs.rescoring import PAPER_JUDGES, Record, Scored, score
+from postprocess.runs.rescoring import Record, Scored, score
 from postprocess.tables import papers
 from postprocess.tables.setting import paper_row, papers_setting, released_adapter
 
@@ -131,13 +132,10 @@ def _tuning(one: Scored) -> bool:
 
 def _known(table: str, name: str) -> Mapping[str, papers.Reference]:
     """The paper's cells of a row."""
-    known = {
-        MC: papers.CLASH_MC,
-        OPEN: papers.CLASH_OPEN,
-        CATEGORIES["mc"]: papers.CLASH_CATEGORIES,
-        TUNED: papers.CLASH_FINETUNE,
-    }
-    return known.get(table, {}).get(name, {})
+    if table == CATEGORIES["mc"]:
+        return papers.CLASH_CATEGORIES.get((name, "multiple choice"), {})
+    known = {MC: papers.CLASH_MC, OPEN: papers.CLASH_OPEN, TUNED: papers.CLASH_FINETUNE}
+    return known[table].get((name,), {}) if table in known else {}
 
 
 def _documents(one: Scored) -> dict[str, list[Document]]:
@@ -185,7 +183,7 @@ def _rows(
             yield CATEGORIES[form], name, list(_by_category(shown, samples))
         yield ORIGINAL, f"{name}, {form}", [(x.ours, _whole(x.stored, x.ours)) for x in true]
     shown, true = documents.get("clash_open", ()), documents.get("clash_open_original", ())
-    if name in papers.CLASH_FINETUNE or true:
+    if (name,) in papers.CLASH_FINETUNE or true:
         conflicting: Lines = [
             (
                 {"conflict": x.ours["conflict"], "incorrect": x.ours["none"]},
@@ -231,18 +229,18 @@ def _rows(
                 for x, ours, stored in pairs
             ],
         )
-    both = [x for x in shown if set(PAPER_JUDGES) <= x.judges.keys()]
+    both = [x for x in shown if set(judges.PAPER) <= x.judges.keys()]
     for title, combine in (("at least one", any), ("both", all)):
         lines = []
         for x in both:
             sides = []
             for side in (0, 1):
-                labels = [x.judges[judge][side] for judge in PAPER_JUDGES]
+                labels = [x.judges[judge][side] for judge in judges.PAPER]
                 sides.append(
                     {flag: combine(one.get(flag) for one in labels) for flag in FLAGS["open"]}
                 )
             lines.append((sides[0], sides[1]))
-        yield JUDGES, f"{name}, {title} of {' and '.join(PAPER_JUDGES)}", lines
+        yield JUDGES, f"{name}, {title} of {' and '.join(judges.PAPER)}", lines
 
 
 def _all(*stored: Flags) -> bool:

@@ -1,4 +1,4 @@
-"""Collect people's votes on a dataset folder, on a page that runs on this machine.
+"""Collect people's votes on a dataset, or on what a run left unread, on a page of this machine.
 
 It prints a link; open it in a browser. Every vote is on disk before the page goes on, so the
 command may be stopped or killed at any time: the same command goes on where it was. Several people
@@ -8,13 +8,16 @@ may vote into one file, each with a name and a link of their own.
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from pathlib import Path
 
 from lmms_eval_tasks.annotation.guard import is_loopback
 from lmms_eval_tasks.annotation.plan import TASKS, items_of
 from lmms_eval_tasks.annotation.store import Store, annotator_name
+from lmms_eval_tasks.annotation.unread import DECISIONS, READING, unread_items, write_decisions
 from lmms_eval_tasks.dataset.folder import load_folder
+from pragclash.cli.arguments import positive, whole
 
 DATABASE = "votes.sqlite3"
 """The votes file inside the dataset folder."""
@@ -22,11 +25,18 @@ DATABASE = "votes.sqlite3"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `pragclash annotate`."""
-    parser.add_argument("folder", type=Path, metavar="DIR", help="dataset folder")
+    parser.add_argument(
+        "folder", type=Path, nargs="?", metavar="DIR", help="dataset folder (--unread: optional)"
+    )
+    parser.add_argument(
+        "--unread",
+        type=Path,
+        metavar="RUN",
+        help=f"read the answers that a run folder left open; decisions go to RUN/{DECISIONS}",
+    )
     parser.add_argument(
         "--task",
         choices=TASKS,
-        required=True,
         help="sarcasm: is the pair sarcastic (PragMatch); clash: is the item sound (CLASH)",
     )
     parser.add_argument("--annotator", metavar="NAME", required=True, help="who votes")
@@ -34,7 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--host", default="127.0.0.1", help="where to listen (default: this machine only)"
     )
     parser.add_argument(
-        "--port", type=_port, default=0, help="default: the one used last time, or any free one"
+        "--port",
+        type=whole(0, 65535),
+        default=0,
+        help="default: the one used last time, or any free one",
     )
     parser.add_argument("--db", type=Path, metavar="FILE", help=f"default: {DATABASE} in DIR")
     parser.add_argument(
@@ -53,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--pictures",
-        type=_positive,
+        type=positive,
         metavar="N",
         help="captions of N pictures only; all annotators get the same pictures",
     )
@@ -80,16 +93,26 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(
             f"the page needs {error.name}: python -m pip install 'pragclash[annotate]'"
         ) from error
-    task = TASKS[args.task]
+    if args.unread is None and (args.folder is None or args.task is None):
+        raise ValueError("give DIR and --task, or --unread RUN")
+    task = READING if args.unread else TASKS[args.task]
     annotator = annotator_name(args.annotator)
-    folder = load_folder(args.folder, task.benchmark)
-    if folder.omitted:
+    folder = load_folder(args.folder, task.benchmark) if args.folder else None
+    if folder is not None and folder.omitted:
         print(f"{len(folder.omitted)} pictures cannot be used; `pragclash validate` names them")
-    store = Store.open(args.db or args.folder / DATABASE, task.name, create=True)
+    home = args.unread or args.folder
+    store = Store.open(args.db or home / DATABASE, task.name, create=True)
     try:
         seed = _settle(store, annotator, args.seed)
-        items = items_of(folder, task, args.only, args.pictures, seed)
-        session = server.Session(folder.path, task, items, store, annotator, seed)
+        path = home if folder is None else folder.path
+        if args.unread:
+            items = unread_items(args.unread, folder)
+            write = functools.partial(write_decisions, store, args.unread / DECISIONS)
+            session = server.Session(path, task, items, store, annotator, seed, write)
+        else:
+            assert folder is not None
+            items = items_of(folder, task, args.only, args.pictures, seed)
+            session = server.Session(path, task, items, store, annotator, seed)
         used = f"port of {annotator}"
         wished = int(store.meta(used) or 0)
         with serve.listen(args.host, args.port, wished) as listening:
@@ -136,15 +159,3 @@ def _settle(store: Store, annotator: str, seed: int | None) -> int:
 
 def _kinds(text: str) -> list[str]:
     return [kind.strip() for kind in text.split(",") if kind.strip()]
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1")
-    return int(text)
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port")
-    return int(text)

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from postprocess.runs.folder import Problem
+    from postprocess.tables.model import Options
 
 
 def whole(low: int, high: int) -> Callable[[str], int]:
@@ -90,3 +96,22 @@ def add_computing(parser: argparse.ArgumentParser) -> None:
         default=stats.SEED,
         help="seed of the bootstrap (default: %(default)s)",
     )
+
+
+def options_of(args: argparse.Namespace) -> Options:
+    """What `add_computing` asked for."""
+    from postprocess.tables.model import Options
+
+    return Options(
+        mix=args.mix,
+        exclude=args.exclude,
+        paper_compat=getattr(args, "paper_compat", False),
+        draws=args.draws,
+        seed=args.seed,
+    )
+
+
+def tell(problems: Iterable[Problem], command: str) -> None:
+    """Print problems to standard error, a line each."""
+    for problem in problems:
+        print(f"pragclash {command}: {problem}", file=sys.stderr)

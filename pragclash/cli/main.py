@@ -31,14 +31,12 @@ COMMANDS: dict[str, Command] = {
     "reproduce": Command(
         "pragclash.cli.reproduce", "the CLASH paper's tables from your copy of its release"
     ),
-    "tables": Command("postprocess.tables.build", "the papers' tables from run folders"),
+    "tables": Command("pragclash.cli.tables", "the papers' tables from run folders"),
     "power": Command("pragclash.cli.power", "how many pictures a difference needs"),
     "report": Command("pragclash.cli.report", "one self-contained page about one or several runs"),
-    "compare": Command("postprocess.publish.compare", "two runs on the same pictures"),
-    "export": Command("postprocess.publish.export", "submissions: Every Eval Ever, Hugging Face"),
-    "finetune": Command(
-        "lmms_eval_tasks.clash.finetune.command", "LoRA adapter that answers contradictions"
-    ),
+    "compare": Command("pragclash.cli.compare", "two runs on the same pictures"),
+    "export": Command("pragclash.cli.export", "submissions: Every Eval Ever, Hugging Face"),
+    "finetune": Command("pragclash.cli.finetune", "LoRA adapter that answers contradictions"),
     "annotate": Command("pragclash.cli.annotate", "collect people's votes on a local page"),
     "agreement": Command(
         "pragclash.cli.agreement", "agreement and accuracy of people; exports their votes"

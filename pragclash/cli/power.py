@@ -19,9 +19,9 @@ Worked examples; the first two are the smallest subsets of the PragMatch paper:
 from __future__ import annotations
 
 import argparse
-import functools
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -126,6 +126,7 @@ def _within(of: Design) -> Design:
 
 
 def _of_runs(args: argparse.Namespace) -> list[Question]:
+    from postprocess.measure.pragmatch import METRICS
     from postprocess.publish.compare import compare
     from postprocess.runs.folder import read_runs
 
@@ -137,21 +138,19 @@ def _of_runs(args: argparse.Namespace) -> list[Question]:
     for task in compare(runs[0].runs[0], runs[1].runs[0]).tasks:
         for one in task.differences:
             # A picture with one yes or no is what this test counts; pooled captions are not.
-            if one.unit != "picture" or one.only_a is None or one.only_b is None or not task.n:
+            if one.only_a is None or one.only_b is None or not task.n:
+                continue
+            if METRICS[one.metric].interval != "wilson":
                 continue
             seen = Design(one.only_b / task.n, one.only_a / task.n)
             gap = seen.difference if args.difference is None else args.difference
-            of = _shifted(seen.discordance, gap)
             at = seen.discordance
-            asked.append(
-                (
-                    f"{task.task} {one.metric}, {task.n} pictures in both, {one.only_a} only A, "
-                    f"{one.only_b} only B",
-                    args.pictures or task.n,
-                    of,
-                    functools.partial(_shifted, at),
-                )
+            of = _shifted(at, gap)
+            words = (
+                f"{task.task} {one.metric}, {task.n} pictures in both, {one.only_a} only A, "
+                f"{one.only_b} only B"
             )
+            asked.append((words, args.pictures or task.n, of, partial(_shifted, at)))
     return asked
 
 

@@ -7,6 +7,7 @@ fingerprint: in --data DIR, in PRAGCLASH_DATA or the default folder, or the samp
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -15,11 +16,23 @@ from lmms_eval_tasks.dataset.folder import Folder, FolderError, format_of, load_
 from postprocess.benchmarks import benchmarks
 from postprocess.publish import report
 from postprocess.publish.report_pairs import Media
+from postprocess.runs.folder import read_runs
+from postprocess.tables.build import MixedError
+from pragclash.cli.arguments import add_computing, add_runs, options_of, tell
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `pragclash report`."""
-    report.add_arguments(parser)
+    add_runs(parser)
+    parser.add_argument("--out", type=Path, default=Path("report.html"), metavar="FILE")
+    parser.add_argument("--force", action="store_true", help="overwrite --out")
+    parser.add_argument(
+        "--no-media",
+        action="store_true",
+        help="ids only: neither pictures nor captions, for data that must not be passed on",
+    )
+    parser.add_argument("--json", action="store_true", help="print what was written as JSON")
+    add_computing(parser)
     parser.add_argument(
         "--data",
         nargs="+",
@@ -31,8 +44,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the page; see `postprocess.publish.report.run`."""
-    return report.run(args, {} if args.no_media else media_of(args.data))
+    """Write the page.
+
+    Returns:
+        0; 1 where the runs must not stand in one report or the file exists; 2 without any run.
+    """
+    if args.out.exists() and not args.force:
+        print(f"pragclash report: {args.out} exists; --force overwrites it", file=sys.stderr)
+        return 1
+    runs = read_runs(args.runs)
+    tell(runs.problems, "report")
+    if not runs.runs:
+        print("pragclash report: no records in these folders", file=sys.stderr)
+        return 2
+    media = {} if args.no_media else media_of(args.data)
+    try:
+        text = report.build(runs, options_of(args), media, with_media=not args.no_media)
+    except MixedError as error:
+        print(f"pragclash report: {error}", file=sys.stderr)
+        return 1
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    size = args.out.write_text(text, encoding="utf-8")
+    records = sum(len(task.records) for one in runs.runs for task in one.tasks.values())
+    if size > report.MAX_BYTES:
+        print(
+            f"pragclash report: {args.out} has {size / 1e6:.0f} MB; --no-media or fewer runs make "
+            "it smaller",
+            file=sys.stderr,
+        )
+    if args.json:
+        written = {"out": str(args.out), "bytes": size, "records": records}
+        print(json.dumps({**written, "runs": [one.label for one in runs.runs]}))
+    else:
+        print(f"{args.out}: {len(runs.runs)} models, {records} records, {size / 1e6:.1f} MB")
+    return 0
 
 
 def media_of(folders: list[Path]) -> dict[str, Media]:

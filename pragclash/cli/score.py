@@ -18,7 +18,9 @@ import sys
 from pathlib import Path
 
 from postprocess.measure.stats import DRAWS, SEED
+from postprocess.read.decisions import DecisionError
 from postprocess.runs import prediction_files
+from postprocess.runs.decided import write_decided
 from postprocess.runs.prediction_files import UnreadableFile, find_files, find_samples, read_samples
 from postprocess.runs.rescore_text import file_lines, json_of, score_lines
 from postprocess.runs.rescored_run import OutputExistsError, write_runs
@@ -40,6 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--check",
         action="store_true",
         help="compare with the flags stored in the files; exit 1 where one differs",
+    )
+    add(
+        "--decisions",
+        type=Path,
+        metavar="DECISIONS",
+        help="FILE is a run folder: write it to --out with what people read in its open answers",
     )
     add("--out", metavar="RUN", help="write a run folder that tables can read")
     add("--force", action="store_true", help="write over an earlier --out")
@@ -79,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the command; see the module for its exit status."""
     try:
         return _run(args)
-    except (UnreadableFile, OutputExistsError, TwinError) as error:
+    except (UnreadableFile, OutputExistsError, TwinError, DecisionError) as error:
         print(f"pragclash score: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:
@@ -92,6 +100,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    if args.decisions:
+        return _decide(args)
     folders = [path for path in args.files if path.is_dir()]
     sources = [
         prediction_files.read_source(file, args.captions)._replace(found=path in folders)
@@ -129,3 +139,20 @@ def _run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     return 1 if malformed or failed else 0
+
+
+def _decide(args: argparse.Namespace) -> int:
+    """Write one run folder with people's decisions."""
+    if len(args.files) != 1 or not args.out:
+        print("pragclash score: --decisions takes one run folder and --out", file=sys.stderr)
+        return 2
+    done = write_decided(args.files[0], args.decisions, Path(args.out), force=args.force)
+    if args.json:
+        counts = {name: getattr(done, name) for name in ("n_person", "n_open", "n_disputed")}
+        print(json.dumps({**counts, "written": [str(path) for path in done.files]}, indent=2))
+    else:
+        print(
+            f"{done.n_person} read by a person, {done.n_open} still open "
+            f"({done.n_disputed} read differently)\nwrote {args.out}"
+        )
+    return 0

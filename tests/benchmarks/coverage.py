@@ -22,6 +22,19 @@ from scipy.stats import binom, norm
 from postprocess.measure import limits, significance
 from postprocess.measure.intervals import furthest
 from postprocess.measure.stats import Floats
+from tests.benchmarks.coverage_data import (
+    FLIPS,
+    ONE_MODEL,
+    SCORES,
+    TWO_MODELS,
+    A,
+    B,
+    M,
+    P,
+    drawn,
+    placements,
+    scores,
+)
 
 SIZES = (12, 19, 50, 100, 638, 1000)
 RATES = (0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98)
@@ -59,18 +72,6 @@ def rates(sizes: Sequence[int], spread: float = 0.0) -> Iterator[Line]:
             yield Line("rate", f"{rate:g}", n, float(np.mean(covered)), 0.0, float(width))
 
 
-def cells(p: float, m: float, r: float = 0.0) -> Floats:
-    """Chances of (P right, M right) = (1,1), (1,0), (0,1), (0,0), with correlation r."""
-    both = p * m + r * (p * (1 - p) * m * (1 - m)) ** 0.5
-    chances = np.clip([both, p - both, m - both, 1 - p - m + both], 0, None)
-    out: Floats = chances / chances.sum()
-    return out
-
-
-P, M = np.array([1.0, 1, 0, 0]), np.array([1.0, 0, 1, 0])
-"""Whether P and M are right, by cell."""
-
-
 def f1(counts: Floats, p: Floats = P, m: Floats = M) -> Floats:
     return 2 * (counts @ p) / (counts @ (1 + p + 1 - m))
 
@@ -83,27 +84,6 @@ def independence(counts: Floats, p: Floats = P, m: Floats = M) -> Floats:
 def pair_acc(counts: Floats) -> Floats:
     out: Floats = counts @ (P * M) / counts.sum(axis=-1)
     return out
-
-
-ONE_MODEL = {
-    "independent .7 .7": cells(0.7, 0.7),
-    "independent .3 .9": cells(0.3, 0.9),
-    "both .98": cells(0.98, 0.98),
-    "both .02": cells(0.02, 0.02),
-    "always No, nearly": cells(0.02, 0.98),
-    "Yes-biased .98 .05": cells(0.98, 0.05),
-    "Yes-biased .95 .3": cells(0.95, 0.3),
-    "correlated .7 .7": cells(0.7, 0.7, 0.8),
-    "correlated .95 .95": cells(0.95, 0.95, 0.5),
-    "opposed .5 .5": cells(0.5, 0.5, -0.6),
-}
-
-
-def drawn(chances: Floats, n: int, times: int, seed: int) -> tuple[Floats, Floats]:
-    """Distinct samples as counts by cell, and the share of each."""
-    counts = np.random.default_rng([seed, n]).multinomial(n, chances, times)
-    kinds, how_often = np.unique(counts, axis=0, return_counts=True)
-    return kinds.astype(np.float64), how_often / times
 
 
 def counted(
@@ -178,7 +158,7 @@ def no_means(sizes: Sequence[int], times: int) -> Iterator[Line]:
     for n in sizes:
         for seed, (scenario, chances) in enumerate(ONE_MODEL.items()):
             counts, share = drawn(chances, n, times, seed)
-            value, variance, away = jackknifed(independence, counts, n)
+            value, variance, _ = jackknifed(independence, counts, n)
             ends = limits.spread_limits(value, variance, n, limits.rate_spread)
             yield counted("independence", scenario, n, ends, float(independence(chances)), share)
             ends = limits.excess_limits(counts)
@@ -194,10 +174,6 @@ def score_p(counts: Floats, values: Floats) -> Floats:
     return np.asarray(p, dtype=np.float64)
 
 
-FLIPS = {"2% lost": (0.0, 0.02), "5% 5%": (0.05, 0.05), "10% lost 2% gained": (0.02, 0.1)}
-FLIPS |= {"30% lost 2% gained": (0.02, 0.3), "15% 15%": (0.15, 0.15), "25% 25%": (0.25, 0.25)}
-
-
 def flips(sizes: Sequence[int], times: int) -> Iterator[Line]:
     """Flip difference and paired rates: Tango's interval, and the score test."""
     values = np.array([-1.0, 0, 1])
@@ -207,26 +183,6 @@ def flips(sizes: Sequence[int], times: int) -> Iterator[Line]:
             p = score_p(counts, values) if up == down else None
             ends = limits.mean_limits(counts, values)
             yield counted("flips, paired rates", scenario, n, ends, up - down, share, p)
-
-
-def joint(a: Floats, b: Floats, same: float = 0.0) -> Floats:
-    """16 cells of two models; a share of the pictures is answered alike (where a equals b)."""
-    out: Floats = (same * np.diag(a) + (1 - same) * np.outer(a, b)).ravel()
-    return out
-
-
-TWO_MODELS = {
-    "equal, independent .7 .7": joint(cells(0.7, 0.7), cells(0.7, 0.7)),
-    "equal, alike on 80%": joint(cells(0.6, 0.8), cells(0.6, 0.8), 0.8),
-    "equal, alike on 95%": joint(cells(0.6, 0.8), cells(0.6, 0.8), 0.95),
-    "equal, captions err together": joint(cells(0.7, 0.7, 0.8), cells(0.7, 0.7, 0.8)),
-    "equal, opposed biases": joint(cells(0.95, 0.1), cells(0.1, 0.95)),
-    "Yes against No, nearly": joint(cells(0.98, 0.02), cells(0.05, 0.99)),
-    ".8 .8 against .6 .7": joint(cells(0.8, 0.8), cells(0.6, 0.7)),
-    ".95 .95 against .9 .9": joint(cells(0.95, 0.95), cells(0.9, 0.9)),
-}
-A, B = np.repeat(np.arange(4), 4), np.tile(np.arange(4), 4)
-"""Cell of model A and of model B in each of the 16."""
 
 
 def differences(sizes: Sequence[int], times: int) -> Iterator[Line]:
@@ -271,39 +227,14 @@ def f1_size(chances: Floats, n: int, seed: int) -> float:
         cell = rng.choice(16, n, p=chances)
         p, m = (np.concatenate([x[A[cell]], x[B[cell]]]) for x in (P, M))
         test = significance.swap(
-            lambda w, p=p, m=m: f1(w, p, m), n, np.flatnonzero(A[cell] != B[cell]), draws=SWAPS
+            lambda w, p=p, m=m: f1(w, p, m),
+            n,
+            np.flatnonzero(A[cell] != B[cell]),
+            exact=0,
+            draws=SWAPS,
         )
         found += test.p_value < 0.05
     return found / SWAP_REPLICATIONS
-
-
-def placements(positive: Floats, negative: Floats) -> tuple[float, Floats]:
-    """AUROC and its exact values without each picture, in n log n."""
-    n = len(positive)
-
-    def won(x: Floats, among: Floats) -> Floats:
-        ordered = np.sort(among)
-        below = np.searchsorted(ordered, x, "left") + np.searchsorted(ordered, x, "right")
-        return below / 2
-
-    over, under = won(positive, negative), n - won(negative, positive)
-    own = (positive > negative) + (positive == negative) / 2
-    gone = (over.sum() - over - under + own) / (n - 1) ** 2
-    return float(over.sum() / n**2), gone
-
-
-SCORES = [(auc, r) for auc in (0.5, 0.7, 0.9, 0.98) for r in (0.0, 0.5, 0.8)]
-"""AUROC, and how far the two scores of a picture go up and down together."""
-
-
-def scores(rng: np.random.Generator, n: int, auc: float, r: float) -> tuple[Floats, Floats, Floats]:
-    picture = rng.normal(size=n) * r**0.5
-    shift = 2**0.5 * norm.ppf(auc)
-    return (
-        picture,
-        shift + picture + rng.normal(size=n) * (1 - r) ** 0.5,
-        picture + rng.normal(size=n) * (1 - r) ** 0.5,
-    )
 
 
 def aurocs(sizes: Sequence[int], times: int) -> Iterator[Line]:
@@ -373,7 +304,7 @@ def auroc_p(a: Floats, b: Floats) -> float:
         out: Floats = ((w @ won) * w).sum(axis=1) / w.sum(axis=1) ** 2
         return out
 
-    return significance.swap(auroc, a.shape[1], draws=SWAPS).p_value
+    return significance.swap(auroc, a.shape[1], exact=0, draws=SWAPS).p_value
 
 
 FIGURES: dict[str, Callable[[Sequence[int], int], Iterator[Line]]] = {
@@ -387,6 +318,15 @@ FIGURES: dict[str, Callable[[Sequence[int], int], Iterator[Line]]] = {
     "auroc": aurocs,
     "auroc_differences": auroc_differences,
 }
+
+
+def shown(line: Line) -> str:
+    """One row of the table, in percent but for the width."""
+    size = "" if line.size is None else f"{100 * line.size:6.1f}"
+    return (
+        f"{line.figure:<20} {line.scenario:<34} {line.n:>5} {100 * line.coverage:>7.1f} "
+        f"{100 * line.missing:>6.1f} {line.width:>6.3f} {size}"
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -403,12 +343,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name in args.figures:
         for line in FIGURES[name](args.sizes, args.times):
             lines.append(line._replace(figure=name if name.startswith("rate") else line.figure))
-            size = "" if line.size is None else f"{100 * line.size:6.1f}"
-            print(
-                f"{lines[-1].figure:<20} {line.scenario:<34} {line.n:>5} {100 * line.coverage:>7.1f} "
-                f"{100 * line.missing:>6.1f} {line.width:>6.3f} {size}",
-                flush=True,
-            )
+            print(shown(lines[-1]), flush=True)
     low, high = BAND
     under = [x for x in lines if x.coverage < (low if x.n >= 19 else BAND_AT_12)]
     over = [x for x in lines if x.n >= 19 and x.coverage > high]

@@ -36,13 +36,13 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 from PIL import Image, ImageDraw
 
 from lmms_eval_tasks.clash.data import sample_id_of
-from lmms_eval_tasks.clash.finetune import command as finetune
 from lmms_eval_tasks.clash.finetune.data import CONFLICT_TARGET, prompt_of
 from lmms_eval_tasks.clash.prompts import INSTRUCTIONS, compose
 from lmms_eval_tasks.dataset.folder import Folder, write_folder
 from postprocess.measure.stats import Estimate, bootstrap_ratio, wilson
 from postprocess.record.clash import clash_record
 from postprocess.runs.folder import read_runs
+from pragclash.cli import finetune
 
 COLOURS = {
     "red": (200, 40, 40),

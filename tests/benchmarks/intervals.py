@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 from postprocess.measure import pragmatch as metrics
-from postprocess.measure import pragmatch_estimates as estimates
+from postprocess.measure.estimate import estimates
 from postprocess.measure.groups import Answer
 
 PICTURES = 1000
@@ -77,7 +77,7 @@ def by_loop(tasks: list[tuple[metrics.Slots, list[Answer]]], draws: int) -> dict
                 for one in by_id[ids[i]]
             ]
             for name in NAMES:
-                value = metrics.METRICS[name](drawn, slots)
+                value = metrics.figure(name, drawn, slots)
                 if value is not None:
                     out.setdefault(name, []).append(value)
     return out
@@ -95,16 +95,19 @@ def main() -> int:
     times = []
     for _ in range(3):
         start = time.perf_counter()
-        tables = [estimates.table(answers, slots) for slots, answers in tasks]
+        tables = [
+            estimates(metrics.METRICS.values(), metrics.frame(answers, slots))
+            for slots, answers in tasks
+        ]
         times.append(time.perf_counter() - start)
     start = time.perf_counter()
     by_loop(tasks, LOOP_DRAWS)
     loop = (time.perf_counter() - start) * 1000 / LOOP_DRAWS
     fast = min(times)
-    intervals = sum(e.low is not None for table in tables for e in table.estimates.values())
+    intervals = sum(e.low is not None for table in tables for e in table.values())
     print(
-        f"{PICTURES} pictures, {sum(t.n_items for t in tables)} answers, {intervals} intervals, "
-        "1,000 resamples"
+        f"{PICTURES} pictures, {sum(len(answers) for _, answers in tasks)} answers, "
+        f"{intervals} intervals, 1,000 resamples"
     )
     print(f"one matrix product: {fast:.2f} s (goal {GOAL_SECONDS:.0f} s)")
     print(

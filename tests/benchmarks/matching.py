@@ -5,7 +5,7 @@ module remembers stems and answers, and starts from nothing here. Prints the rat
 several runs and exits 1 above a fifth. Uses a released file where golden data is beside the
 checkout (PRAGCLASH_SHARED), rows of the same shape otherwise.
 
-    python tests/benchmarks/matching.py
+    python -m tests.benchmarks.matching
 """
 
 import gzip

@@ -18,7 +18,7 @@ SWAPS = {
 }  # fmt: skip
 THIRD = {
     "cat": "rabbit", "dog": "rabbit", "blue": "green", "salad": "soup", "train": "tractor",
-    "three": "five",
+    "three": "forty",
 }  # fmt: skip
 PASSING = ("429", "500", "503", "time-out", "hang up", "half a body", "no choices")
 MALFORMED = ("half a JSON", "apology", "empty", "list")

@@ -9,8 +9,8 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from lmms_eval_tasks.pragmatch.make import cues
-from lmms_eval_tasks.pragmatch.make.build import Encoders
 from lmms_eval_tasks.pragmatch.make.mmsd import KNOWN_POST
+from lmms_eval_tasks.pragmatch.make.stages import Encoders
 
 FIRST_ID = 892551658487631873
 SHAPES = ["circle", "square", "triangle", "stripe", "cross", "ring"]

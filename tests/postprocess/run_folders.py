@@ -6,6 +6,8 @@ Names, nesting and row fields follow lmms-eval 0.7.3's evaluation tracker.
 import json
 from pathlib import Path
 
+from postprocess.benchmarks import of_task
+
 DATE = "20260801_120000"
 
 
@@ -85,7 +87,8 @@ def write_run(
     (place / f"{date}_results.json").write_text(json.dumps(results), encoding="utf-8")
     if samples:
         for task, records in tasks.items():
-            first = "conflict" if task.startswith("clash_") else "accuracy"
+            owned = of_task(task)
+            first = owned.first(task) if owned and records else "accuracy"
             with (place / f"{date}_samples_{task}.jsonl").open("a", encoding="utf-8") as stream:
                 for number, record in enumerate(records):
                     row = {

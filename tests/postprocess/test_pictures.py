@@ -144,7 +144,7 @@ def test_postscript_under_another_name_starts_no_program(tmp_path, monkeypatch):
     path = tmp_path / "a.png"
     path.write_bytes(EPS)
     (doc,) = build_docs([{"image": "a.png"}], {}, tmp_path)
-    with pytest.raises(pictures.PictureError, match="picture of sample None: no picture in JPEG, PNG, WEBP, GIF, BMP or"):
+    with pytest.raises(pictures.PictureError, match="of sample None: no picture in JPEG, PNG"):
         picture_of(doc)
     with pytest.raises(ValueError, match="no picture in JPEG"):
         page_picture(path, hashlib.sha256(EPS).hexdigest())

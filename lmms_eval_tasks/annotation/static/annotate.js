@@ -16,6 +16,12 @@ const GUIDE = {
     "Unclear: you cannot tell.",
     "Judge every caption for itself. The same picture comes again with other captions.",
   ],
+  reading: [
+    "You read the answer, not the picture: what does it say, whether it is right or not?",
+    "Yes: it says that the pair is sarcastic. No: it says that it is not.",
+    "Says neither: it refuses, says both, or speaks of something else.",
+    "A verdict under a condition, in a quotation or about another text is none.",
+  ],
   clash: [
     "Accept an item when all of this is true:",
     "the true caption fits the picture, and the changed one is false in exactly one point;",
@@ -31,6 +37,7 @@ let at = 0;
 let busy = false;
 let loaded = false;
 let broken = false;
+let revealed = false;
 let retryTimer = 0;
 
 function make(name, text, attributes = {}) {
@@ -126,6 +133,11 @@ function drawShown(shown) {
       facts.append(make("dt", name), make("dd", value, { dir: "auto" }));
     }
     parts.push(facts);
+  } else if (state.task === "reading") {
+    parts.push(make("h3", "Answer", { class: "part" }));
+    parts.push(caption(shown.answer, null));
+    parts.push(make("h3", "Question", { class: "part" }));
+    parts.push(caption(shown.question, null));
   } else {
     parts.push(make("h3", "Caption", { class: "part" }));
     parts.push(caption(shown.caption, null));
@@ -162,6 +174,15 @@ async function drawPicture(item) {
   const picture = $("picture");
   loaded = false;
   broken = false;
+  $("reveal").hidden = !state.hidden || revealed || !item.picture;
+  $("frame").hidden = state.hidden && !revealed;
+  $("enlarge").hidden = $("frame").hidden;
+  if ($("frame").hidden) {
+    picture.removeAttribute("src");
+    picture.dataset.state = "hidden";
+    loaded = true;
+    return;
+  }
   picture.dataset.state = "loading";
   picture.alt = `Picture of item ${at + 1}`;
   picture.src = `picture/${item.id}`;
@@ -181,12 +202,13 @@ async function drawPicture(item) {
   if (item !== state.items[at]) return;
   loaded = true;
   picture.dataset.state = "shown";
-  const following = firstOpen(at + 1);
+  const following = state.hidden ? -1 : firstOpen(at + 1);
   if (following >= 0) new Image().src = `picture/${state.items[following].id}`;
 }
 
 function show(index, focus = true) {
   at = index;
+  revealed = false;
   const item = state.items[at];
   $("item-title").textContent = nameOf(at);
   document.title = `${nameOf(at)} · ${state.title}`;
@@ -316,8 +338,14 @@ function openDialog(id) {
   if (!$(id).open) $(id).showModal();
 }
 
+function reveal() {
+  if (!state.hidden || !state.items[at].picture) return;
+  revealed = !revealed;
+  drawPicture(state.items[at]);
+}
+
 function enlarge() {
-  if (!loaded) return;
+  if (!loaded || $("frame").hidden) return;
   $("large-picture").src = $("picture").src;
   openDialog("large");
 }
@@ -340,6 +368,7 @@ function onKey(event) {
     e: enlarge,
     "?": () => openDialog("help"),
   };
+  if (state.hidden) actions.p = reveal;
   if (state.reason) actions.r = () => $("reason").focus();
   const action = label ? () => vote(label.value) : actions[event.key] ?? actions[event.key.toLowerCase()];
   if (!action) return;
@@ -362,6 +391,7 @@ function drawHelp() {
   const keys = state.labels.map((label) => [label.key, label.text]);
   keys.push(["←", "previous item"], ["→", "next item"], ["o", "first open item"]);
   keys.push(["z", "undo the last answer"], ["e", "picture in full size"]);
+  if (state.hidden) keys.push(["p", "show or hide the picture"]);
   if (state.reason) keys.push(["r", "write a reason"]);
   keys.push(["?", "this help"]);
   for (const [key, what] of keys) {
@@ -396,6 +426,7 @@ function build() {
   $("open").addEventListener("click", moveToOpen);
   $("undo").addEventListener("click", (event) => event.detail < 2 && undo());
   $("enlarge").addEventListener("click", enlarge);
+  $("reveal").addEventListener("click", reveal);
   $("large-close").addEventListener("click", () => $("large").close());
   $("help-open").addEventListener("click", () => openDialog("help"));
   $("help-close").addEventListener("click", () => $("help").close());

@@ -10,6 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+_WORDING = {
+    "official": "as the release's instruction words it",
+    "pragclash": "as pragclash's own instruction words it",
+}
 _CHECKED = {
     "test_data": "dropped by id and by file content, against a copy of the test set",
     "manifest": "dropped by id, as the data's manifest lists them",
@@ -50,7 +54,9 @@ def card(record: Mapping[str, Any]) -> str:
         "draws with the original caption": data["draws_original"],
         "kind and fingerprint": f"{data['kind']}, `{data['fingerprint']}`",
         "prompt": f"{data['prompt']}, `{data['prompt_hash']}`",
-        "taught on conflicts": f"`{data['conflict_target']}`",
+        "rows dropped, text too long": data["dropped_too_long"],
+        "taught on conflicts": f"`{data['conflict_target']}`, "
+        + _WORDING[data["conflict_target_from"]],
         "pictures of the test set": _CHECKED[data["test_pictures_from"]],
     }
     figures = {
@@ -58,6 +64,7 @@ def card(record: Mapping[str, Any]) -> str:
         "loss, mean of the first ten steps": _loss(result["first_loss"]),
         "loss, mean of the last ten steps": _loss(result["last_loss"]),
         "trained parameters": f"{result['trained_parameters']:,}",
+        f"peak memory of the {result['memory_of']}, GB": result["peak_memory_gb"],
     }
     return "\n".join(
         [

@@ -10,19 +10,38 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Mapping, Sequence
+import itertools
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lmms_eval_tasks.clash.prompts import compose
+from lmms_eval_tasks.clash.data import OfficialPrompt
+from lmms_eval_tasks.clash.options import CONFLICT_OPTION, option_order
+from lmms_eval_tasks.clash.prompts import Instruction, compose, instruction
 from lmms_eval_tasks.dataset.folder import Folder
 from postprocess.pictures import picture_of
+from postprocess.read.matching import letters_of
 
 CONFLICT_TARGET = "Conflicting information."
 """What is learnt on every conflicting caption: the reply that our open prompt asks for."""
 
+_OFFICIAL_TARGET = re.compile(r"conflicting information(?: *[–—-] *[\w ]+\w)?\.?", re.IGNORECASE)
+"""How the release's instruction words that reply."""
+
 IGNORED = -100
 """The label that the loss leaves out."""
+
+
+class Asked(NamedTuple):
+    """What is asked, and what is taught on a conflict."""
+
+    open: Instruction
+    mc: Instruction
+    target: str
+    """The reply to an open question about a conflicting caption."""
+    target_from: str
+    """Whose wording that is: `official` or `pragclash`."""
 
 
 class Draw(NamedTuple):
@@ -32,6 +51,8 @@ class Draw(NamedTuple):
     """Index of the row."""
     kind: str
     """The caption that is shown: `conflicting` or `original`."""
+    order: str | None = None
+    """The options' order in multiple choice, None for an open question."""
 
 
 class HeldOut(NamedTuple):
@@ -54,18 +75,45 @@ class Kept(NamedTuple):
     """Rows dropped because their picture is missing or does not decode."""
     unusable_text: int
     """Rows dropped because their text holds a control token of the model."""
+    too_long: int = 0
+    """Rows dropped because they have more tokens of text than are allowed."""
+
+    def lost(self) -> str:
+        """What became of the other rows, for messages."""
+        return (
+            f"{self.in_test_set} have a picture of the test set, {self.without_picture} have no "
+            f"usable picture, {self.unusable_text} have control tokens, {self.too_long} are too "
+            "long"
+        )
 
 
-def draws(sample_ids: Sequence[str], seed: int, epochs: int = 1) -> list[Draw]:
+def asked_of(official: Mapping[str, OfficialPrompt]) -> Asked:
+    """The instructions in force, and the reply that the open one asks for on a conflict.
+
+    The release's instruction may word the reply at greater length than ours; what is taught is
+    what is asked for. Where it holds no such words the option of multiple choice is taught.
+    """
+    open_, mc = (instruction(name, official) for name in ("open_ended", "multiple_choice"))
+    if open_.prompt != "official":
+        return Asked(open_, mc, CONFLICT_TARGET, open_.prompt)
+    worded = max(_OFFICIAL_TARGET.findall(open_.text), key=len, default=CONFLICT_OPTION)
+    return Asked(open_, mc, worded[0].upper() + worded[1:], "official")
+
+
+def draws(
+    sample_ids: Sequence[str], seed: int, epochs: int = 1, forms: Sequence[str] = ("open",)
+) -> list[Draw]:
     """The whole run: every row once an epoch, either caption with probability one half.
 
     Args:
         sample_ids: One id a row.
         seed: Another seed gives another order and other captions.
         epochs: How often every row is drawn.
+        forms: `open`, `mc`, or both; every row is drawn in each. The options' order changes from
+            epoch to epoch and is not the evaluation's.
 
     Returns:
-        `epochs` times as many draws as there are rows.
+        `epochs` times as many draws as there are rows, in each form.
 
     >>> [draw.row for draw in draws(["a", "b", "c"], 0)]
     [0, 2, 1]
@@ -73,17 +121,29 @@ def draws(sample_ids: Sequence[str], seed: int, epochs: int = 1) -> list[Draw]:
     out = []
     for epoch in range(epochs):
         keyed = []
-        for index, sample_id in enumerate(sample_ids):
-            digest = hashlib.sha256(f"{seed}:{epoch}:{sample_id}".encode()).digest()
+        for form, (index, sample_id) in itertools.product(forms, enumerate(sample_ids)):
+            name = f"{seed}:{epoch}:{sample_id}" + ":mc" * (form == "mc")
+            digest = hashlib.sha256(name.encode()).digest()
+            options = option_order(name) if form == "mc" else None
             # The last bit has no part in the order, which the first bytes decide.
-            keyed.append((digest[:16], index, "conflicting" if digest[-1] & 1 else "original"))
-        out += [Draw(index, kind) for _, index, kind in sorted(keyed)]
+            kind = "conflicting" if digest[-1] & 1 else "original"
+            keyed.append((digest[:16], Draw(index, kind, options)))
+        out += [draw for _, draw in sorted(keyed, key=lambda pair: pair[0])]
     return out
 
 
-def target_of(row: Mapping[str, Any], kind: str) -> str:
+def prompt_text(row: Mapping[str, Any], asked: Asked, draw: Draw) -> str:
+    """What is asked in a draw, word for word as in an evaluation."""
+    head = asked.open if draw.order is None else asked.mc
+    return compose(head.text, row, row[f"{draw.kind}_caption"], draw.order)
+
+
+def target_of(row: Mapping[str, Any], asked: Asked, draw: Draw) -> str:
     """What is to be said: the conflict, or with the true caption what the picture shows."""
-    return CONFLICT_TARGET if kind == "conflicting" else str(row["image_answer"])
+    conflict = draw.kind == "conflicting"
+    if draw.order is not None:
+        return f"({letters_of(draw.order)['conflict' if conflict else 'image']})"
+    return asked.target if conflict else str(row["image_answer"])
 
 
 def held_out_pictures(folder: Folder, test: Folder | None) -> HeldOut:
@@ -111,32 +171,50 @@ def held_out_pictures(folder: Folder, test: Folder | None) -> HeldOut:
     return HeldOut(frozenset(named), frozenset(), "manifest")
 
 
-def keep(folder: Folder, tested: HeldOut, head: str, control_tokens: Sequence[str] = ()) -> Kept:
+def keep(
+    folder: Folder,
+    tested: HeldOut,
+    asked: Asked,
+    forms: Sequence[str] = ("open",),
+    control_tokens: Sequence[str] = (),
+    max_length: int = 0,
+    length: Callable[[str], int] = len,
+) -> Kept:
     """The rows that may be trained on.
 
     Args:
         folder: The data.
         tested: Pictures to leave out.
-        head: The instruction.
+        asked: What is asked and taught.
+        forms: The forms in which rows are asked.
         control_tokens: Texts that a tokenizer turns into control tokens, such as a picture's
             placeholder; a row with one in it would be read as something else.
+        max_length: Tokens that prompt and reply may have together, the picture's apart; 0 for no
+            limit. A longer row is dropped, never cut: its reply stands at the end.
+        length: Counts the tokens of a text.
     """
     digests: dict[str, bool] = {}
-    rows, in_test_set, unusable = [], 0, 0
+    rows, in_test_set, unusable, too_long = [], 0, 0, 0
     for row in folder.rows:
         name = row["image"]
         if tested.digests and name not in digests:
             digests[name] = _digest(folder.path / name) in tested.digests
-        shown = [compose(head, row, row[f"{kind}_caption"]) for kind in ("conflicting", "original")]
         if row["image_id"] in tested.ids or digests.get(name):
             in_test_set += 1
-        elif any(
-            token in text for text in (*shown, row["image_answer"]) for token in control_tokens
-        ):
+            continue
+        options = [option_order(row["sample_id"]) if form == "mc" else None for form in forms]
+        shown = [
+            f"{prompt_text(row, asked, draw)}\n{target_of(row, asked, draw)}"
+            for kind in ("conflicting", "original")
+            for draw in (Draw(0, kind, order) for order in options)
+        ]
+        if any(token in text for text in shown for token in control_tokens):
             unusable += 1
+        elif max_length and any(length(text) > max_length for text in shown):
+            too_long += 1
         else:
             rows.append(row)
-    return Kept(rows, in_test_set, len(folder.omitted_rows), unusable)
+    return Kept(rows, in_test_set, len(folder.omitted_rows), unusable, too_long)
 
 
 class Examples:
@@ -145,15 +223,15 @@ class Examples:
     Args:
         rows: The rows to train on.
         folder: The dataset folder that their pictures lie in.
-        head: The instruction.
+        asked: What is asked and taught.
         order: The draws.
     """
 
     def __init__(
-        self, rows: Sequence[Mapping[str, Any]], folder: Path, head: str, order: Sequence[Draw]
+        self, rows: Sequence[Mapping[str, Any]], folder: Path, asked: Asked, order: Sequence[Draw]
     ) -> None:
         """Keep the parts; texts are put together when an example is asked for."""
-        self.rows, self.folder, self.head, self.order = rows, folder, head, order
+        self.rows, self.folder, self.asked, self.order = rows, folder, asked, order
 
     def __len__(self) -> int:
         """The number of draws."""
@@ -165,8 +243,8 @@ class Examples:
         row = self.rows[draw.row]
         return {
             "image": self.folder / row["image"],
-            "text": compose(self.head, row, row[f"{draw.kind}_caption"]),
-            "target": target_of(row, draw.kind),
+            "text": prompt_text(row, self.asked, draw),
+            "target": target_of(row, self.asked, draw),
         }
 
 

@@ -1,4 +1,4 @@
-"""The training itself: LoRA of peft on a transformers model, by transformers' Trainer.
+"""The training itself, by transformers' Trainer, in one process or several.
 
 Nothing here knows rows or prompts. The order of the draws is given and kept; everything that a
 restart needs is in a checkpoint, which counts only once all of it is on disk.
@@ -8,172 +8,40 @@ from __future__ import annotations
 
 import json
 import math
-import re
-import shutil
+import os
+import resource
+import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model
+from accelerate import PartialState
+from peft import PeftModel
 from torch.utils.data import Sampler, SequentialSampler
 from tqdm import tqdm
-from transformers import (
-    AutoModelForImageTextToText,
-    BitsAndBytesConfig,
-    Trainer,
-    TrainerCallback,
-    TrainingArguments,
-    set_seed,
-)
+from transformers import Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
-LOG = "log.jsonl"
-CHECKPOINTS = "checkpoints"
-COMPLETE = "complete.json"
-"""Written last into a checkpoint: names and sizes of its files."""
-
-PROFILES: dict[str, dict[str, Any]] = {
-    "a100": {"dtype": "bfloat16", "four_bit": False},
-    # A T4 has no bfloat16, and 7B weights in float16 fill its 16 GB: they are kept in 4 bits.
-    "t4": {"dtype": "float16", "four_bit": True},
-    "cpu": {"dtype": "float32", "four_bit": False},
-}
-"""Number type of the weights at rest and of the arithmetic; what is trained is always float32."""
-
-ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
-
-
-class TrainingError(ValueError):
-    """Training cannot go on; the message says what to set."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """All that decides what comes out, besides model and data."""
-
-    profile: str
-    four_bit: bool
-    rank: int
-    alpha: int
-    dropout: float
-    target_modules: str | None
-    """A regular expression over module names; None: all linear layers of the language model."""
-    train_projector: bool
-    learning_rate: float
-    warmup: float
-    batch_size: int
-    accumulate: int
-    epochs: int
-    seed: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """The settings as JSON values."""
-        return asdict(self)
-
-
-def load_base(model: str, settings: Settings) -> Any:
-    """The model to adapt, its weights frozen.
-
-    Raises:
-        TrainingError: The profile needs a GPU, or a package is missing.
-        OSError: There is no such model.
-    """
-    if settings.profile == "t4" and not torch.cuda.is_available():
-        raise TrainingError("--profile t4 (float16) needs a CUDA GPU; on a CPU set --profile cpu")
-    options: dict[str, Any] = {"dtype": getattr(torch, PROFILES[settings.profile]["dtype"])}
-    if settings.four_bit:
-        try:
-            import bitsandbytes  # noqa: F401
-        except ImportError as error:
-            raise TrainingError(
-                "4-bit weights need bitsandbytes: pip install 'pragclash[quant]'"
-            ) from error
-        options["quantization_config"] = BitsAndBytesConfig(
-            load_in_4bit=True,
-            bnb_4bit_quant_type="nf4",
-            bnb_4bit_use_double_quant=True,
-            bnb_4bit_compute_dtype=options["dtype"],
-        )
-    if torch.cuda.is_available() and settings.profile != "cpu":
-        options["device_map"] = {"": 0}
-    base = AutoModelForImageTextToText.from_pretrained(model, **options)
-    base.requires_grad_(False)
-    base.config.use_cache = False
-    return base
-
-
-def add_adapter(base: Any, settings: Settings) -> PeftModel:
-    """The model with a fresh adapter, the same for the same seed.
-
-    Raises:
-        TrainingError: No layer is meant.
-    """
-    set_seed(settings.seed)
-    config = LoraConfig(
-        r=settings.rank,
-        lora_alpha=settings.alpha,
-        lora_dropout=settings.dropout,
-        target_modules=settings.target_modules or language_layers(base),
-        modules_to_save=projectors(base) if settings.train_projector else None,
-        task_type="CAUSAL_LM",
-    )
-    try:
-        adapted = get_peft_model(base, config)
-    except ValueError as error:
-        raise TrainingError(f"--target-modules: {str(error)[:300]}") from error
-    for parameter in adapted.parameters():
-        # Small steps are lost in half precision, and float16 gradients cannot be rescaled.
-        if parameter.requires_grad:
-            parameter.data = parameter.data.float()
-    return adapted
-
-
-def language_layers(base: Any) -> str:
-    """A regular expression for all linear layers of the language model, its output layer apart.
-
-    Raises:
-        TrainingError: The model does not say where its language model is.
-    """
-    decoder = base.get_decoder()
-    name = next((name for name, module in base.named_modules() if module is decoder), "")
-    leaves = {
-        child.rpartition(".")[2]
-        for child, module in decoder.named_modules()
-        if isinstance(module, torch.nn.Linear)
-    }
-    if not name or not leaves:
-        raise TrainingError(
-            f"{type(base).__name__}: its language layers are not known; name them with "
-            "--target-modules"
-        )
-    return rf"{re.escape(name)}\..*\.(?:{'|'.join(map(re.escape, sorted(leaves)))})"
-
-
-def projectors(base: Any) -> list[str]:
-    """Names of the modules that turn picture features into tokens.
-
-    Raises:
-        TrainingError: None is found.
-    """
-    known = ("multi_modal_projector", "connector", "merger", "visual_projection")
-    found = [
-        name
-        for name, module in base.named_modules()
-        if name.rpartition(".")[2] in known and any(True for _ in module.parameters())
-    ]
-    if not found:
-        raise TrainingError(f"{type(base).__name__}: no projector found; leave --train-projector")
-    return found
+from lmms_eval_tasks.clash.finetune.checkpoints import (
+    CHECKPOINTS,
+    LOG,
+    last_checkpoint,
+    read_log,
+    seal,
+    step_of,
+)
+from lmms_eval_tasks.clash.finetune.model import Settings, TrainingError, on_gpu, write_adapter
+from lmms_eval_tasks.profiles import PROFILES
 
 
 class OrderedTrainer(Trainer):
     """The Trainer, which takes examples in the order in which they are given."""
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[int]:
-        return SequentialSampler(train_dataset if train_dataset is not None else self.train_dataset)
+        examples: Any = train_dataset if train_dataset is not None else self.train_dataset
+        return SequentialSampler(examples)
 
 
 class Journal(TrainerCallback):
@@ -189,6 +57,8 @@ class Journal(TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Drop the lines of steps that are about to be repeated."""
         self.started = time.monotonic()
+        if not state.is_world_process_zero:
+            return
         lines = [line for line in read_log(self.out) if line["step"] <= state.global_step]
         text = "".join(json.dumps(line) + "\n" for line in lines)
         (self.out / LOG).write_text(text, encoding="utf-8")
@@ -206,7 +76,7 @@ class Journal(TrainerCallback):
         """One line a step."""
         if not logs or "loss" not in logs:
             return
-        draws = state.global_step * self.settings.batch_size * self.settings.accumulate
+        draws = state.global_step * self.settings.draws_a_step
         draws = min(draws, self.rows * self.settings.epochs)
         line = {
             "step": state.global_step,
@@ -227,14 +97,18 @@ class Journal(TrainerCallback):
             control.should_training_stop = True
             control.should_save = False
             return
+        if not state.is_world_process_zero:
+            return
         with (self.out / LOG).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         self.bar.update(state.global_step - self.bar.n)
         self.bar.set_postfix_str(f"loss {logs['loss']:.4f}")
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Seal the checkpoint that has just been written."""
-        seal(Path(args.output_dir) / f"checkpoint-{state.global_step}")
+        """Seal the checkpoint that has just been written, by all processes."""
+        wait()
+        if state.is_world_process_zero:
+            seal(Path(args.output_dir) / f"checkpoint-{state.global_step}")
 
     def close(self) -> None:
         """End the bar's line, however the run ended."""
@@ -275,13 +149,13 @@ def train(
 
     Returns:
         `steps`, `resumed_from` (a step or None), `first_loss`, `last_loss` (means of up to ten
-        steps), `trained_parameters`.
+        steps), `trained_parameters`, `peak_memory_gb` and `memory_of` (what was measured).
 
     Raises:
         TrainingError: The loss is no number.
     """
     last = last_checkpoint(out) if resume else None
-    cuda = torch.cuda.is_available() and settings.profile != "cpu"
+    cuda, profile = on_gpu(settings), PROFILES[settings.profile]
     arguments = TrainingArguments(
         output_dir=str(out / CHECKPOINTS),
         per_device_train_batch_size=settings.batch_size,
@@ -293,8 +167,8 @@ def train(
         warmup_ratio=settings.warmup,
         weight_decay=0.0,
         max_grad_norm=1.0,
-        bf16=settings.profile == "a100",
-        fp16=settings.profile == "t4",
+        bf16=profile.bf16,
+        fp16=profile.fp16,
         use_cpu=not cuda,
         gradient_checkpointing=checkpointing,
         gradient_checkpointing_kwargs={"use_reentrant": False},
@@ -307,6 +181,7 @@ def train(
         # Two, because the older one is deleted before the newer one is sealed.
         save_total_limit=2,
         remove_unused_columns=False,
+        ddp_find_unused_parameters=False,
         label_names=["labels"],
         dataloader_num_workers=workers,
         dataloader_pin_memory=cuda,
@@ -332,7 +207,9 @@ def train(
         journal.close()
     if journal.fault:
         raise TrainingError(journal.fault)
-    write_adapter(model, out)
+    if is_main():
+        write_adapter(model, out)
+    wait()
     losses = [line["loss"] for line in read_log(out)]
     return {
         "steps": trainer.state.global_step,
@@ -340,95 +217,34 @@ def train(
         "first_loss": _mean(losses[:10]),
         "last_loss": _mean(losses[-10:]),
         "trained_parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
+        **_memory(cuda),
     }
 
 
-def write_adapter(model: PeftModel, out: Path) -> None:
-    """Write the adapter in peft's own format; an older one is replaced only by a whole one."""
-    partial = out / ".adapter"
-    shutil.rmtree(partial, ignore_errors=True)
-    model.save_pretrained(partial, save_embedding_layers=False)
-    for name in reversed(ADAPTER_FILES):
-        (partial / name).replace(out / name)
-    shutil.rmtree(partial)
+def is_main() -> bool:
+    """Whether this is the process that writes; the only one without a launcher."""
+    return os.environ.get("RANK", "0") == "0"
 
 
-def merge(model: str, out: Path, settings: Settings, processor: Any) -> Path:
-    """Write base and adapter as one model, which loads without peft.
-
-    The base is loaded anew on the CPU in the profile's number type, never in 4 bits: what is
-    merged into rounded weights would be rounded with them.
-
-    Returns:
-        The folder, `merged` in the run's.
-    """
-    dtype = getattr(torch, PROFILES[settings.profile]["dtype"])
-    base = AutoModelForImageTextToText.from_pretrained(model, dtype=dtype)
-    merged = PeftModel.from_pretrained(base, str(out)).merge_and_unload()
-    partial, target = out / ".merged", out / "merged"
-    shutil.rmtree(partial, ignore_errors=True)
-    merged.save_pretrained(partial)
-    processor.save_pretrained(partial)
-    shutil.rmtree(target, ignore_errors=True)
-    partial.rename(target)
-    return target
+def processes() -> int:
+    """How many processes train together, as `accelerate launch` says."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
-def seal(checkpoint: Path) -> None:
-    """Say of a checkpoint that all of it is there."""
-    sizes = {file.name: file.stat().st_size for file in checkpoint.iterdir() if file.is_file()}
-    partial = checkpoint / f".{COMPLETE}"
-    partial.write_text(json.dumps(sizes), encoding="utf-8")
-    partial.replace(checkpoint / COMPLETE)
+def wait() -> None:
+    """Wait until all processes are here."""
+    if processes() > 1:
+        PartialState(cpu=not torch.cuda.is_available()).wait_for_everyone()
 
 
-def is_sealed(checkpoint: Path) -> bool:
-    """Whether all of a checkpoint is there."""
-    try:
-        sizes = json.loads((checkpoint / COMPLETE).read_text(encoding="utf-8"))
-        return all((checkpoint / name).stat().st_size == size for name, size in sizes.items())
-    except (OSError, ValueError, AttributeError):
-        return False
-
-
-def last_checkpoint(out: Path) -> Path | None:
-    """The newest complete checkpoint of a run, or None; incomplete ones are removed."""
-    found = sorted((out / CHECKPOINTS).glob("checkpoint-*"), key=step_of)
-    for checkpoint in found:
-        if not is_sealed(checkpoint):
-            shutil.rmtree(checkpoint)
-    whole = [checkpoint for checkpoint in found if checkpoint.exists()]
-    return whole[-1] if whole else None
-
-
-def step_of(checkpoint: Path) -> int:
-    """The step after which a checkpoint was written; -1 where its name tells none."""
-    number = checkpoint.name.rpartition("-")[2]
-    return int(number) if number.isdecimal() else -1
-
-
-def read_log(out: Path) -> list[dict[str, Any]]:
-    """The lines of a run's log; a last line cut short by a kill is left out."""
-    try:
-        text = (out / LOG).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return []
-    lines = []
-    for line in text.splitlines():
-        try:
-            lines.append(json.loads(line))
-        except ValueError:
-            break
-    return lines
-
-
-def bytes_needed(model: PeftModel) -> int:
-    """Disk space for what a run keeps at once: three checkpoints and the adapter.
-
-    A checkpoint holds every trained value and Adam's two moments of it, 4 bytes each.
-    """
-    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    return trained * 4 * (3 * 3 + 1)
+def _memory(cuda: bool) -> dict[str, Any]:
+    """The most memory that this process held: the GPU's, else its own."""
+    if cuda:
+        held, of = torch.cuda.max_memory_allocated(), "GPU"
+    else:
+        unit = 1 if sys.platform == "darwin" else 1024
+        held, of = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit, "process"
+    return {"peak_memory_gb": round(held / 1e9, 2), "memory_of": of}
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lmms_eval_tasks.clash.make.endpoint import Asker
+from postprocess.response.thoughts import blank_thoughts
 
 MAX_REPLY_CHARS = 20_000
 MAX_OPENINGS = 20
@@ -60,13 +61,15 @@ def ask_twice(asker: Asker, prompt: str, read: Callable[[str], dict[str, Any]]) 
 def json_object(reply: str) -> dict[str, Any]:
     """The first JSON object in a reply, with or without words and fences around it.
 
+    What stands in a model's reasoning is not its reply, braces or not.
+
     Raises:
         ValueError: There is none.
 
     >>> json_object('Sure! ```json {"question": "What?"} ```')
     {'question': 'What?'}
     """
-    reply = reply[:MAX_REPLY_CHARS]
+    reply = blank_thoughts(reply)[:MAX_REPLY_CHARS]
     decoder = json.JSONDecoder()
     start = -1
     for _ in range(MAX_OPENINGS):

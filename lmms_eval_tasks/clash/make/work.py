@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from types import TracebackType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from lmms_eval_tasks.clash.make.endpoint import Asker, Budget, Limits, endpoint_of
@@ -60,12 +59,7 @@ class Work:
         """The work itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the endpoint."""
         if self._endpoint is not None:
             self._endpoint.close()

@@ -7,11 +7,16 @@ measures caption reading.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from lmms_eval_tasks.dataset.checks import Fault
+from lmms_eval_tasks.dataset.current import current_folder
+from lmms_eval_tasks.dataset.folder import FolderError, load_folder
 from lmms_eval_tasks.pragmatch.make.caption_only import (
     CaptionOnly,
     UntrainableError,
@@ -21,6 +26,9 @@ from postprocess.measure.stats import Estimate, bootstrap, resampled_sums, wilso
 
 WARN_ABOVE = 0.75
 """Pair accuracy from captions alone above which the dataset is called into question."""
+
+M_CANDIDATES_FILE = "m_candidates.jsonl"
+"""Beside the rows: an M of the source that was not used, so that both can be audited."""
 
 FEATURES = ("caption", "format")
 M_SOURCES = ("captions", "mmsd_negatives")
@@ -134,6 +142,17 @@ def audit_sources(
     return lines, missing
 
 
+def report(
+    rows: Sequence[Mapping[str, Any]],
+    m_source: str,
+    others: Mapping[str, Mapping[str, str] | str],
+    embed: Callable[[str], np.ndarray] | None,
+) -> dict[str, Any]:
+    """`audit_sources` as manifests keep it: `lines`, `not_available` and `warnings`."""
+    lines, missing = audit_sources(rows, m_source, others, embed)
+    return {"lines": to_json(lines), "not_available": missing, "warnings": warnings_of(lines)}
+
+
 def warnings_of(lines: Iterable[Line]) -> list[str]:
     """One sentence for each line whose pair accuracy is above the limit."""
     return [
@@ -165,6 +184,44 @@ def _percent(estimate: Estimate) -> list[float | None]:
         None if x is None else round(100 * x, 1)
         for x in (estimate.value, estimate.low, estimate.high)
     ]
+
+
+def audit_folder(path: str | None, embed: Callable[[str], np.ndarray] | None) -> dict[str, Any]:
+    """Audit a dataset folder, with both sources of M where the folder holds them.
+
+    Args:
+        path: The folder; None for the one that the tasks use.
+        embed: As for `audit`.
+
+    Returns:
+        See `report`.
+    """
+    data = load_folder(path, "pragmatch") if path else current_folder("pragmatch")
+    m_source = data.manifest.get("settings", {}).get("m_source", data.kind)
+    others: dict[str, Mapping[str, str] | str] = {
+        name: "the folder holds no M of this source" for name in M_SOURCES if name != m_source
+    }
+    others |= dict(data.manifest.get("audit", {}).get("not_available", {}))
+    others |= _m_candidates(data.path)
+    return report(data.rows, m_source, others, embed)
+
+
+def _m_candidates(path: Path) -> dict[str, dict[str, str]]:
+    file = path / M_CANDIDATES_FILE
+    found: dict[str, dict[str, str]] = {}
+    if file.is_file():
+        for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+                by_picture = found.setdefault(str(row["m_source"]), {})
+                by_picture[str(row["image_id"])] = str(row["caption"])
+            except (ValueError, TypeError, KeyError, RecursionError) as error:
+                raise FolderError(
+                    path, [Fault(file.name, number, f"is no candidate ({error!r})")]
+                ) from error
+    return found
 
 
 def table(found: Sequence[Mapping[str, Any]], missing: Mapping[str, str]) -> str:

@@ -94,23 +94,21 @@ def plan_folds(strings: Mapping[str, Iterable[str]], n_folds: int, seed: int) ->
     >>> folds["1"] == folds["2"] != folds["3"]
     True
     """
-    parent = {image_id: image_id for image_id in strings}
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
 
-    def root(image_id: str) -> str:
-        while parent[image_id] != image_id:
-            parent[image_id] = parent[parent[image_id]]
-            image_id = parent[image_id]
-        return image_id
-
-    owner: dict[str, str] = {}
-    for image_id in sorted(strings):
-        for caption in strings[image_id]:
-            first = owner.setdefault(caption_key(caption), image_id)
-            a, b = sorted((root(first), root(image_id)))
-            parent[b] = a
-    groups: dict[str, list[str]] = defaultdict(list)
-    for image_id in sorted(strings):
-        groups[root(image_id)].append(image_id)
+    ids = sorted(strings)
+    owner: dict[str, int] = {}
+    links = [
+        (place, owner.setdefault(caption_key(caption), place))
+        for place, image_id in enumerate(ids)
+        for caption in strings[image_id]
+    ]
+    ends = np.array(links, dtype=int).reshape(-1, 2)
+    graph = coo_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(len(ids), len(ids)))
+    groups: dict[int, list[str]] = defaultdict(list)
+    for image_id, group in zip(ids, connected_components(graph, directed=False)[1], strict=True):
+        groups[int(group)].append(image_id)
     if n_folds < 2 or len(groups) < n_folds:
         raise ValueError(
             f"{len(strings)} pictures, of which {len(groups)} share no caption, cannot make "

@@ -92,6 +92,8 @@ def test_a_written_folder_is_sound_and_reads_back(folder):
         ({"image": "/etc/passwd"}, "leaves the folder"),
         ({"image": "captions.jsonl"}, "pictures lie under images/"),
         ({"caption": "  "}, "caption is empty"),
+        ({"caption": "\u200b\ufeff \u2060"}, "caption is empty"),
+        ({"caption": "Caption\u200b  M of picture 0"}, "about one picture, with another label"),
         ({"caption": 7}, "caption must be text"),
         ({"cue": "style"}, "cue and edit are set together"),
         ({"cue": "smell", "edit": "mask"}, "cue 'smell' is none of"),

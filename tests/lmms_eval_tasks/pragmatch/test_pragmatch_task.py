@@ -145,7 +145,8 @@ def test_process_results_returns_exactly_the_metric_list_for_every_document(mana
             assert record["correct"] in (0, 1)
             others = [value for key, value in values.items() if key != "accuracy"]
             assert all(
-                isinstance(value, list) or set(value) == {"correct", "image_id"} for value in others
+                isinstance(value, list) or set(value) == {"correct", "image_id", "answer"}
+                for value in others
             )
 
 

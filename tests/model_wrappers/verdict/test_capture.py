@@ -96,7 +96,7 @@ def test_a_chain_of_thought_that_says_both_has_no_place(reader: Reader) -> None:
     [
         "Think step by step. So the verdict is: Yes.",
         "The answer is No. Think again. So the verdict is: Yes.",
-        "The verdict is: Yes. Wait, the verdict is: No",
+        "So the verdict is: Yes. Wait, the sky is blue. So the verdict is: No",
     ],
 )
 def test_a_chain_of_thought_is_read_at_its_last_verdict(reader: Reader, text: str) -> None:

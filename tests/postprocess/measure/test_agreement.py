@@ -188,9 +188,9 @@ def test_pair_accuracy_is_the_metric_of_the_tables(data):
     for one in people(mine, rows, draws=20)[: len(mine)]:
         answers = module._answers(mine[one.annotator], [r for r in rows if r["edit"] is None])
         pair = one.estimates.get("pair_acc")
-        assert (pair and pair.value) == metrics.pair_acc(answers)
+        assert (pair and pair.value) == metrics.figure("pair_acc", answers, metrics.PM)
         accuracy = one.estimates.get("accuracy")
-        assert (accuracy and accuracy.value) == metrics.accuracy(answers)
+        assert (accuracy and accuracy.value) == metrics.figure("accuracy", answers, metrics.PM)
 
 
 def test_unknown_labels_and_samples_are_named():

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
 
 from postprocess.measure import pragmatch as metrics
-from postprocess.measure import pragmatch_estimates as estimates
-from postprocess.measure import stats
-from postprocess.measure.groups import Answer
+from postprocess.measure import scores, stats
+from postprocess.measure.estimate import Sampling, differences, estimates
+from postprocess.measure.groups import Answer, complete
 
 CONDITION = {
     "P": ("P", None),
@@ -37,6 +38,17 @@ def answer(number, slot, verdict=1, s=None, status=None):
     )
 
 
+def table(answers, slots, draws=stats.DRAWS):
+    return estimates(metrics.METRICS.values(), metrics.frame(answers, slots), Sampling(draws))
+
+
+def compared(a, b, slots, draws=stats.DRAWS):
+    """Differences over the pictures that are complete in both."""
+    common = complete(a, slots).groups.keys() & complete(b, slots).groups.keys()
+    frames = [metrics.frame([x for x in one if x.image_id in common], slots) for one in (a, b)]
+    return differences(metrics.METRICS.values(), *frames, Sampling(draws))
+
+
 @st.composite
 def a_family_and_answers(draw):
     family = draw(st.sampled_from(metrics.FAMILIES))
@@ -52,25 +64,17 @@ def a_family_and_answers(draw):
 
 
 @given(a_family_and_answers())
-@settings(max_examples=150, deadline=None)
-def test_every_figure_equals_its_metric(case):
+@settings(max_examples=100, deadline=None)
+def test_every_interval_is_of_the_figure_itself(case):
     family, answers = case
     slots = metrics.slots_for(family)
-    table = estimates.table(answers, slots, draws=20)
+    found = table(answers, slots, draws=20)
     for name in metrics.metrics_for(family):
-        want = metrics.METRICS[name](answers, slots)
-        if name == "n_pairs":
-            assert table.n_pairs == want
-        elif name == "n_scored":
-            assert table.n_scored == want
-        elif name == "n_left_out":
-            assert table.n_left_out == want
-        else:
-            got = table.estimates.get(name, stats.EMPTY)
-            assert got.value == (None if want is None else pytest.approx(want)), name
-            if got.low is not None:
-                assert got.low - 1e-9 <= got.high + 1e-9
-    assert table.n_items == len(answers)
+        want = metrics.figure(name, answers, slots)
+        got = found.get(name, stats.EMPTY)
+        assert got.value == (None if want is None else pytest.approx(want)), name
+        if got.low is not None:
+            assert got.low - 1e-9 <= got.high + 1e-9
 
 
 @given(a_family_and_answers())
@@ -78,8 +82,8 @@ def test_every_figure_equals_its_metric(case):
 def test_order_changes_no_interval(case):
     family, answers = case
     slots = metrics.slots_for(family)
-    one = estimates.table(answers, slots, draws=20)
-    assert one == estimates.table(sorted(answers, key=lambda a: a.sample_id), slots, draws=20)
+    one = table(answers, slots, draws=20)
+    assert one == table(sorted(answers, key=lambda a: a.sample_id), slots, draws=20)
 
 
 def pairs(rights, slots=("P", "M")):
@@ -93,47 +97,57 @@ def pairs(rights, slots=("P", "M")):
 
 def test_plain_rates_have_wilsons_interval_and_the_others_the_bootstraps():
     rights = [(1, 0), (1, 1), (0, 1), (1, 0), (1, 1), (0, 0)]
-    got = estimates.table(pairs(rights), metrics.PM).estimates
+    got = table(pairs(rights), metrics.PM)
     assert got["pair_acc"] == stats.wilson(2, 6)
     assert got["acc_p"] == stats.wilson(4, 6)
     assert got["accuracy"].method == got["f1"].method == "bootstrap"
     assert got["accuracy"].n == 6
     tp = [row[0] for row in rights]
     fp, fn = [1 - row[1] for row in rights], [1 - row[0] for row in rights]
-    assert got["f1"] == stats.bootstrap_f1(tp, fp, fn)
+    sums = stats.resampled_sums(np.column_stack([tp, fp, fn]))
+    f1 = 2 * sums[:, 0] / (2 * sums[:, 0] + sums[:, 1] + sums[:, 2])
+    assert got["f1"] == stats.bootstrap(2 * 4 / (2 * 4 + 3 + 2), f1, 6)
 
 
 def test_independence_is_the_product_and_excess_what_pairs_add():
     rights = [(1, 1)] * 3 + [(0, 0)] * 3
-    got = estimates.table(pairs(rights), metrics.PM).estimates
+    got = table(pairs(rights), metrics.PM)
     assert got["independence"].value == pytest.approx(0.25)
     assert got["pair_excess"].value == pytest.approx(0.25)
-    always_no = estimates.table(pairs([(0, 1)] * 20), metrics.PM).estimates
+    always_no = table(pairs([(0, 1)] * 20), metrics.PM)
     assert always_no["independence"].value == 0
     assert always_no["pair_excess"].value == 0
 
 
-def test_an_unbiased_score_leaves_auroc_and_ranking_in_agreement_with_stats():
+def test_figures_of_scores_are_those_of_the_scored_items():
     rng = np.random.default_rng(0)
-    scores = {(n, slot): float(rng.normal()) for n in range(30) for slot in "PM"}
-    answers = [answer(n, slot, int(s > 0), s) for (n, slot), s in scores.items()]
-    got = estimates.table(answers, metrics.PM)
-    s, labels, where = estimates.scored_items(answers)
-    assert got.n_scored == 30
-    assert got.estimates["auroc"] == stats.bootstrap_auroc(s, labels, where, 30)
-    assert got.estimates["ece"].value == stats.calibration(s, labels).ece
-    assert got.estimates["threshold_accuracy"].n == 30
+    values = {(n, slot): float(rng.normal()) for n in range(30) for slot in "PM"}
+    answers = [answer(n, slot, int(s > 0), s) for (n, slot), s in values.items()]
+    got = table(answers, metrics.PM)
+    s, labels, where = metrics.scored_items(metrics.frame(answers, metrics.PM))
+    assert got["n_scored"].value == 30
+    assert got["auroc"].value == pytest.approx(roc_auc_score(labels, s))
+    (weights,) = stats.weights(30)
+    resampled = [roc_auc_score(labels, s, sample_weight=w[where]) for w in weights]
+    assert got["auroc"][:3] == pytest.approx(
+        (got["auroc"].value, *np.quantile(resampled, [0.025, 0.975]))
+    )
+    assert got["ece"].value == pytest.approx(scores.calibration(s, labels).ece)
+    right = scores.cross_fit(s, labels, where, 30)
+    assert got["threshold_accuracy"].value == pytest.approx(right.mean())
+    assert got["threshold_accuracy"].n == 30
 
 
 def test_no_score_gives_no_figure_that_needs_one():
-    got = estimates.table(pairs([(1, 1), (0, 1)]), metrics.PM)
-    assert got.n_scored == 0
-    assert not {"auroc", "pair_ranking", "ece", "threshold_accuracy"} & got.estimates.keys()
+    got = table(pairs([(1, 1), (0, 1)]), metrics.PM)
+    assert got["n_scored"].value == 0
+    for name in ("auroc", "pair_ranking", "ece", "threshold_accuracy"):
+        assert got[name].value is None
 
 
 def test_a_model_does_not_differ_from_itself():
     answers = pairs([(1, 0), (1, 1), (0, 1), (0, 0)])
-    for one in estimates.differences(answers, answers, metrics.PM):
+    for one in compared(answers, answers, metrics.PM):
         assert one.estimate.value == pytest.approx(0)
         assert one.estimate.low is one.estimate.high is None
         assert one.p_value in (1.0, None)
@@ -142,14 +156,14 @@ def test_a_model_does_not_differ_from_itself():
 def test_differences_are_paired_over_the_pictures_that_both_have():
     a = pairs([(1, 1)] * 10 + [(0, 0)])
     b = pairs([(1, 0)] * 8 + [(1, 1)] * 2)
-    found = {one.metric: one for one in estimates.differences(a, b, metrics.PM)}
+    found = {one.metric: one for one in compared(a, b, metrics.PM)}
     pair = found["pair_acc"]
     assert (pair.a, pair.b) == (1.0, 0.2)
     assert pair.estimate.n == 10
     assert (pair.only_a, pair.only_b) == (8, 0)
     assert pair.p_value == pytest.approx(2 * 0.5**8)
-    assert pair.unit == "picture"
-    assert found["accuracy"].unit == "caption"
+    # P is right in both everywhere, so a picture speaks for whoever has its M right.
+    assert (found["accuracy"].only_a, found["accuracy"].only_b) == (8, 0)
     assert found["accuracy"].estimate.value == pytest.approx(0.4)
     assert found["acc_p"].p_value == 1.0
     assert pair.estimate.low < 0.8 < pair.estimate.high
@@ -164,7 +178,7 @@ def test_the_interval_of_a_difference_covers():
         a = b | (rng.random(n) < 0.1)
         left = [answer(i, "P", int(right)) for i, right in enumerate(a)]
         right = [answer(i, "P", int(x)) for i, x in enumerate(b)]
-        found = estimates.differences(left, right, ("P",), draws=300)
+        found = compared(left, right, ("P",), draws=300)
         (one,) = [x for x in found if x.metric == "acc_p"]
         covered += one.estimate.low <= 0.07 <= one.estimate.high
     assert 0.91 <= covered / runs <= 0.99
@@ -175,32 +189,32 @@ def test_auroc_differences_use_pictures_scored_by_both():
     b = [
         answer(n, slot, 1, s if n else None) for n in range(4) for slot, s in (("P", 0.0), ("M", n))
     ]
-    (got,) = [x for x in estimates.differences(a, b, metrics.PM) if x.metric == "auroc"]
+    (got,) = [x for x in compared(a, b, metrics.PM) if x.metric == "auroc"]
     assert (got.a, got.b) == (1.0, 0.0)
     assert got.estimate.n == 3
-    assert estimates.differences(a, [], metrics.PM) == []
+    assert compared(a, [], metrics.PM) == []
 
 
 def test_a_score_that_one_side_lacks_is_not_compared():
     with_scores = [answer(n, slot, 1, 0.5) for n in range(3) for slot in "PM"]
     without = [answer(n, slot, 1) for n in range(3) for slot in "PM"]
     for a, b in ((with_scores, without), (without, with_scores)):
-        found = {one.metric for one in estimates.differences(a, b, metrics.PM)}
+        found = {one.metric for one in compared(a, b, metrics.PM)}
         assert "pair_acc" in found
         assert not {"auroc", "pair_ranking"} & found
 
 
 def test_the_clean_twin_of_an_edit_counts_only_where_the_edit_is():
     answers = [answer(0, "P", 1), answer(0, "P-", 0), answer(1, "P", 0)]
-    got = estimates.table(answers, metrics.P_P_MINUS)
-    assert got.estimates["acc_p"] == stats.wilson(1, 1)
-    assert got.n_left_out == 1
+    got = table(answers, metrics.P_P_MINUS)
+    assert got["acc_p"] == stats.wilson(1, 1)
+    assert got["n_left_out"].value == 1
 
 
 def test_a_vote_that_was_never_cast_is_in_no_figure():
     cast = pairs([(1, 1), (1, 0)])
     absent = answer(2, "P", None, status="left_out"), answer(2, "M", 0)
-    got = estimates.table([*cast, *absent], metrics.PM)
-    assert got.estimates["acc_p"] == stats.wilson(2, 2)
-    assert (got.n_pairs, got.n_left_out) == (2, 1)
-    assert got.estimates["yes_rate"].value == pytest.approx(3 / 5)
+    got = table([*cast, *absent], metrics.PM)
+    assert got["acc_p"] == stats.wilson(2, 2)
+    assert (got["n_pairs"].value, got["n_left_out"].value) == (2, 1)
+    assert got["yes_rate"].value == pytest.approx(3 / 5)

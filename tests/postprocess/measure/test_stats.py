@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
-from sklearn.metrics import f1_score, roc_auc_score, roc_curve
+from sklearn.metrics import roc_auc_score, roc_curve
 from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 from statsmodels.stats.proportion import proportion_confint
 
-from postprocess.measure import stats
+from postprocess.measure import scores, stats
 from tests import KNOWN_ANSWERS
 
 KNOWN = json.loads((KNOWN_ANSWERS / "stats.json").read_text(encoding="utf-8"))
@@ -21,7 +21,8 @@ KNOWN = json.loads((KNOWN_ANSWERS / "stats.json").read_text(encoding="utf-8"))
 
 @pytest.mark.parametrize("row", KNOWN, ids=[row["name"] for row in KNOWN])
 def test_known_answers(row):
-    got = getattr(stats, row["function"])(*row["input"])
+    module = scores if row["function"] == "calibration" else stats
+    got = getattr(module, row["function"])(*row["input"])
     for field in row.get("field", "").split("."):
         got = getattr(got, field) if field else got
     assert got == pytest.approx(row["expected"], abs=row.get("tolerance", 1e-12)), row["why"]
@@ -88,82 +89,10 @@ def test_the_bootstrap_of_a_clustered_rate_covers():
     assert 0.935 <= np.mean((low <= p) & (p <= high)) <= 0.965
 
 
-def test_the_bootstrap_of_f1_covers():
-    # P right with .6, M with .8, independent: F1 of the population is 2*.6 / (2*.6 + .2 + .4).
-    rng = np.random.default_rng(9)
-    tp, fp = rng.random((1000, 2000)) < 0.6, rng.random((1000, 2000)) < 0.2
-    counts = [stats.resampled_sums(x) for x in (tp, fp, ~tp)]
-    low, high = np.quantile(stats.f1_of(*counts), [0.025, 0.975], axis=0)
-    assert 0.935 <= np.mean((low <= 2 / 3) & (high >= 2 / 3)) <= 0.965
-
-
-def test_the_bootstrap_of_auroc_covers():
-    # s of P ~ N(1, 1) and of M ~ N(0, 1): AUROC is Phi(1/sqrt 2).
-    truth = 0.5 * (1 + math.erf(0.5))
-    rng = np.random.default_rng(10)
-    n, runs = 150, 400
-    labels = np.repeat([1, 0], n)
-    picture = np.tile(np.arange(n), 2)
-    covered = 0
-    for _ in range(runs):
-        scores = rng.normal(size=2 * n) + labels
-        estimate = stats.bootstrap_auroc(scores, labels, picture, n, draws=400)
-        covered += estimate.low <= truth <= estimate.high
-    assert 0.92 <= covered / runs <= 0.98
-
-
-def test_auroc_of_each_resample_equals_scikit_learn_with_weights():
-    rng = np.random.default_rng(3)
-    scores = rng.normal(size=60).round(1)
-    labels = rng.integers(0, 2, 60)
-    picture = rng.integers(0, 20, 60)
-    got = stats.resampled_auroc(scores, labels, picture, 20, draws=50, seed=5)
-    (block,) = stats.weights(20, 50, 5)
-    for draw, value in zip(block, got, strict=True):
-        weight = draw[picture]
-        want = roc_auc_score(labels, scores, sample_weight=weight)
-        assert value == pytest.approx(want, abs=1e-12)
-
-
-def test_a_resample_of_one_class_has_no_auroc():
-    got = stats.resampled_auroc([1.0, 0.0], [1, 0], [0, 1], 2, draws=64)
-    assert np.isnan(got).any()
-    assert np.nanmin(got) == 1.0
-    assert stats.bootstrap_auroc([1.0, 0.0], [1, 0], [0, 1], 2).value == 1.0
-
-
-def test_resamples_that_all_agree_give_no_interval():
-    assert stats.bootstrap_f1([0, 0], [0, 0], [1, 1]) == (0.0, None, None, 2, "none", None)
-
-
-def test_f1_of_each_resample_equals_scikit_learn():
-    rng = np.random.default_rng(4)
-    labels, verdicts = rng.integers(0, 2, (2, 40))
-    counts = np.column_stack([labels * verdicts, (1 - labels) * verdicts, labels * (1 - verdicts)])
-    got = stats.f1_of(*stats.resampled_sums(counts, 30, 5).T)
-    (block,) = stats.weights(40, 30, 5)
-    want = [f1_score(labels, verdicts, sample_weight=w, zero_division=0) for w in block]
-    assert got == pytest.approx(want, abs=1e-12)
-
-
 def test_every_resample_draws_as_many_pictures_as_there_are():
     for block in stats.weights(17, 100, 2):
         assert (block.sum(axis=1) == 17).all()
     assert len({tuple(row) for row in block}) > 90
-
-
-def test_many_pictures_are_drawn_in_blocks(monkeypatch):
-    monkeypatch.setattr(stats, "_BLOCK", 1000)
-    blocks = list(stats.weights(100, 25, 3))
-    assert [b.shape for b in blocks] == [(10, 100), (10, 100), (5, 100)]
-    scores, labels = np.arange(200.0), np.tile([0, 1], 100)
-    got = stats.resampled_auroc(scores, labels, np.arange(200) // 2, 100, 25, 3)
-    want = [
-        roc_auc_score(labels, scores, sample_weight=w[np.arange(200) // 2])
-        for b in blocks
-        for w in b
-    ]
-    assert got == pytest.approx(want, abs=1e-12)
 
 
 def test_the_same_seed_gives_the_same_interval_and_another_seed_another():
@@ -222,7 +151,7 @@ def test_mcnemar_refuses_other_units():
 def test_calibration_equals_a_plain_loop():
     rng = np.random.default_rng(11)
     s, y = rng.normal(0, 3, 500), rng.integers(0, 2, 500)
-    got = stats.calibration(s, y)
+    got = scores.calibration(s, y)
     total = 0.0
     for i in range(10):
         inside = [
@@ -245,13 +174,13 @@ def test_a_calibrated_score_has_little_error_and_a_shifted_one_much():
     p = rng.random(20_000)
     y = rng.random(20_000) < p
     s = np.log(p / (1 - p))
-    assert stats.calibration(s, y).ece < 0.02
-    assert stats.calibration(s + 3, y).ece > 0.2
+    assert scores.calibration(s, y).ece < 0.02
+    assert scores.calibration(s + 3, y).ece > 0.2
 
 
 def test_extreme_scores_do_not_overflow():
     with np.errstate(over="raise", invalid="raise"):
-        assert stats.calibration([-1e6, 1e6, 0.0], [0, 1, 1]).n == 3
+        assert scores.calibration([-1e6, 1e6, 0.0], [0, 1, 1]).n == 3
 
 
 def _loop_cross_fit(s, y, where, pictures, folds, seed):
@@ -285,8 +214,8 @@ def test_cross_fit_equals_a_plain_loop(seed):
     y = np.tile([1, 0], 20)
     where = np.repeat(np.arange(20), 2)
     s = (rng.normal(0, 1, 40) + y - 3).round(1)
-    got = stats.cross_fit_accuracy(s, y, where, 20, seed=seed)
-    assert got.accuracy.value == pytest.approx(_loop_cross_fit(s, y, where, 20, 5, seed))
+    got = scores.cross_fit(s, y, where, 20, seed=seed)
+    assert got.mean() == pytest.approx(_loop_cross_fit(s, y, where, 20, 5, seed))
 
 
 def test_cross_fit_repairs_a_bias_but_invents_no_skill():
@@ -295,28 +224,69 @@ def test_cross_fit_repairs_a_bias_but_invents_no_skill():
     where = np.repeat(np.arange(500), 2)
     skilled = rng.normal(0, 1, 1000) + 2 * y - 10
     blind = rng.normal(0, 1, 1000) - 10
-    assert stats.cross_fit_accuracy(skilled, y, where, 500).accuracy.value > 0.8
-    got = stats.cross_fit_accuracy(blind, y, where, 500).accuracy
-    assert got.value < 0.56
-    assert stats.cross_fit_accuracy([1.0], [1], [0], 1).accuracy.value is None
+    assert scores.cross_fit(skilled, y, where, 500).mean() > 0.8
+    assert scores.cross_fit(blind, y, where, 500).mean() < 0.56
+    assert np.isnan(scores.cross_fit([1.0], [1], [0], 1)).all()
 
 
 def test_the_roc_curve_equals_scikit_learn():
     rng = np.random.default_rng(6)
     s, y = rng.normal(size=100).round(1), rng.integers(0, 2, 100)
-    got = stats.roc(s, y)
+    got = scores.roc(s, y)
     fpr, tpr, _ = roc_curve(y, s, drop_intermediate=False)
     assert np.array(got) == pytest.approx(np.column_stack([fpr, tpr]))
-    long = stats.roc(rng.normal(size=5000), rng.integers(0, 2, 5000))
+    long = scores.roc(rng.normal(size=5000), rng.integers(0, 2, 5000))
     assert len(long) <= 200
     assert (long[0], long[-1]) == ((0.0, 0.0), (1.0, 1.0))
-    assert stats.roc([1.0, 2.0], [1, 1]) == []
+    assert scores.roc([1.0, 2.0], [1, 1]) == []
 
 
 @pytest.mark.parametrize(
-    ("scores", "labels", "message"),
+    ("values", "labels", "message"),
     [([math.nan], [1], "not finite"), ([1.0], [2], "neither 0 nor 1"), ([1.0, 2.0], [1], "labels")],
 )
-def test_bad_items_are_refused(scores, labels, message):
+def test_bad_items_are_refused(values, labels, message):
     with pytest.raises(ValueError, match=message):
-        stats.auroc(scores, labels)
+        scores.calibration(values, labels)
+
+
+@pytest.mark.parametrize("block", [10, 4_000_000])
+def test_auroc_under_weights_equals_scikit_learn(monkeypatch, block):
+    monkeypatch.setattr(scores, "_BLOCK", block)
+    rng = np.random.default_rng(3)
+    p, m = rng.normal(size=(2, 20)).round(1)
+    (weights,) = stats.weights(20, 50, 5)
+    got = scores.auroc(p, m, weights)
+    labels, items = np.repeat([1, 0], 20), np.concatenate([p, m])
+    want = [roc_auc_score(labels, items, sample_weight=np.tile(w, 2)) for w in weights]
+    assert got == pytest.approx(want, abs=1e-12)
+    assert np.isnan(scores.auroc(p, m, np.zeros((1, 20)))).all()
+    assert scores.auroc(np.zeros(4), np.zeros(4), np.ones((1, 4))) == [0.5]
+
+
+def test_the_bootstrap_of_auroc_covers():
+    # s of P ~ N(1, 1) and of M ~ N(0, 1): AUROC is Phi(1/sqrt 2).
+    truth = 0.5 * (1 + math.erf(0.5))
+    rng = np.random.default_rng(10)
+    n, runs, covered = 150, 300, 0
+    (weights,) = stats.weights(n, 400)
+    for _ in range(runs):
+        m, p = rng.normal(size=(2, n))
+        low, high = stats.percentile(scores.auroc(p + 1, m, weights))
+        covered += low <= truth <= high
+    assert 0.92 <= covered / runs <= 0.98
+
+
+def test_the_error_under_weights_is_that_of_the_repeated_items():
+    rng = np.random.default_rng(1)
+    s, y = rng.normal(size=30), rng.integers(0, 2, 30).astype(float)
+    weights = rng.integers(0, 4, (5, 30)).astype(float)
+    got = scores.expected_error(s, y, weights)
+    for w, value in zip(weights.astype(int), got, strict=True):
+        assert value == pytest.approx(scores.calibration(np.repeat(s, w), np.repeat(y, w)).ece)
+
+
+def test_many_pictures_are_drawn_in_blocks(monkeypatch):
+    monkeypatch.setattr(stats, "_BLOCK", 1000)
+    blocks = list(stats.weights(100, 25, 3))
+    assert [b.shape for b in blocks] == [(10, 100), (10, 100), (5, 100)]

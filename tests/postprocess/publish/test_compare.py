@@ -8,6 +8,7 @@ import pytest
 from postprocess.publish import compare
 from postprocess.runs.folder import read_runs
 from postprocess.tables.build import MixedError
+from pragclash.cli import compare as compare_command
 from tests.postprocess import synthetic
 from tests.postprocess.run_folders import write_run
 
@@ -35,8 +36,8 @@ def two(tmp_path):
 
 def command(*argv):
     parser = argparse.ArgumentParser()
-    compare.add_arguments(parser)
-    return compare.run(parser.parse_args([str(a) for a in argv]))
+    compare_command.add_arguments(parser)
+    return compare_command.run(parser.parse_args([str(a) for a in argv]))
 
 
 def test_the_pairs_on_which_two_models_differ_are_listed(two):
@@ -107,9 +108,3 @@ def test_runs_without_a_common_task_cannot_be_compared(two, tmp_path, capsys):
     write_run(tmp_path / "c", {"pragmatch_p": records}, model="c", model_args="")
     assert command(two[0], tmp_path / "c") == 1
     assert "no task in common" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("task", ["pragmatch", "clash_mc", "pragmatch_x", "pm"])
-def test_other_names_have_no_family(task):
-    with pytest.raises(ValueError, match="no PragMatch task"):
-        compare.family_of(task)

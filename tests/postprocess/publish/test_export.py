@@ -13,6 +13,7 @@ from postprocess.measure import pragmatch as metrics
 from postprocess.measure.groups import Answer
 from postprocess.publish import export
 from postprocess.runs.folder import read_runs
+from pragclash.cli import export as export_command
 from tests.postprocess import synthetic
 from tests.postprocess.run_folders import write_run
 
@@ -22,8 +23,8 @@ WHO = ("--model-id", "org/model-7b", "--organization", "A lab")
 
 def command(*argv):
     parser = argparse.ArgumentParser()
-    export.add_arguments(parser)
-    return export.run(parser.parse_args([str(a) for a in argv]))
+    export_command.add_arguments(parser)
+    return export_command.run(parser.parse_args([str(a) for a in argv]))
 
 
 def full_tasks(**other):
@@ -83,7 +84,7 @@ def test_scores_and_uncertainty_are_those_of_the_records(folder, tmp_path):
     }
     for name in ("accuracy", "f1", "auroc", "acc_l", "pair_acc", "group_acc", "pair_ranking"):
         details = found[name]["score_details"]
-        assert details["score"] == pytest.approx(metrics.METRICS[name](answers, metrics.PML))
+        assert details["score"] == pytest.approx(metrics.figure(name, answers, metrics.PML))
         interval = details["uncertainty"]["confidence_interval"]
         assert interval["lower"] <= details["score"] <= interval["upper"]
         assert interval["confidence_level"] == 0.95
@@ -269,7 +270,7 @@ def test_the_model_page_shows_the_paired_number(folder, tmp_path, capsys):
     answers = [Answer.of(r) for r in full_tasks()["pragmatch_pml"]]
     group = entries[2]
     assert group["dataset"]["id"] == "lab/pragmatch"
-    assert group["value"] == round(100 * metrics.group_acc(answers), 2)
+    assert group["value"] == round(100 * metrics.figure("group_acc", answers, metrics.PML), 2)
     assert group["date"] == "2026-08-01"
     assert group["notes"].startswith("group_acc, percent, 95% interval ")
     assert command(*argv, "--dataset-id", "pragmatch=nonsense") == 1

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image, ImageFile
 
 from postprocess.measure import pragmatch as metrics
-from postprocess.measure import pragmatch_estimates as estimates
+from postprocess.measure.estimate import estimates
 from postprocess.measure.stats import wilson
 from postprocess.publish import report, report_data, report_pairs, thumbnails
 from postprocess.publish.report_pairs import Media
@@ -22,6 +22,7 @@ from postprocess.publish.report_words import pragmatch as pragmatch_words
 from postprocess.runs.folder import read_runs
 from postprocess.tables.build import MixedError
 from postprocess.tables.model import Options
+from pragclash.cli import report as report_command
 from tests.postprocess import synthetic
 from tests.postprocess.run_folders import write_run
 
@@ -54,8 +55,8 @@ def built(folder, media=None, **options):
 
 def command(*argv):
     parser = argparse.ArgumentParser()
-    report.add_arguments(parser)
-    return report.run(parser.parse_args([str(a) for a in argv]))
+    report_command.add_arguments(parser)
+    return report_command.run(parser.parse_args([str(a) for a in argv]))
 
 
 @pytest.fixture
@@ -210,10 +211,11 @@ def test_a_vote_that_was_never_cast_is_no_answer(tmp_path):
 
 def test_figures_are_those_of_the_tables(folder):
     data = payload_of(built(folder))
-    answers = estimates.answers_of(read_runs([folder]).runs[0].records("pragmatch_pml"))
+    answers = metrics.answers_of(read_runs([folder]).runs[0].records("pragmatch_pml"))
     point = data["plane"][0]
     assert point["name"] == "alpha, zero-shot"
-    assert point["p"][0] == pytest.approx(100 * metrics.acc_p(answers), abs=1e-3)
+    acc_p = metrics.figure("acc_p", answers, metrics.PML)
+    assert point["p"][0] == pytest.approx(100 * acc_p, abs=1e-3)
     score = data["scores"][0]
     assert score["task"] == "pragmatch_pml"
     assert sum(score["positive"]) == sum(score["negative"]) == 20
@@ -393,8 +395,8 @@ def test_thumbnails_shrink_until_they_fit_and_never_exceed_their_budget(tmp_path
 
 def headline(answer, task="pragmatch_pml", kind="full", pictures=40):
     records = synthetic.pragmatch(task, answer, pictures=pictures)
-    table = estimates.table(estimates.answers_of(records), metrics.PML)
-    return pragmatch_words("m", table, kind)
+    frame = metrics.frame(metrics.answers_of(records), metrics.PML)
+    return pragmatch_words("m", estimates(metrics.METRICS.values(), frame), kind)
 
 
 def test_a_model_that_spots_mismatch_is_told_from_one_that_understands():

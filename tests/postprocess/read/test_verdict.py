@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from postprocess.read.verdict import find_verdict, is_cot, read_verdict, verdict_span
-from postprocess.read.verdict_text import MAX_SENTENCE, fold, spans
-from tests import KNOWN_ANSWERS
+from postprocess.read.verdict import UNREAD, find_verdict, is_cot, read_verdict
+from postprocess.response.folding import MAX_SENTENCE, fold, sentences
+from tests import KNOWN_ANSWERS, ROOT
+from tests.benchmarks.verdict_reading import measure, table_lines
 
 ROWS = json.loads((KNOWN_ANSWERS / "verdicts.json").read_text(encoding="utf-8"))
 PROMPTS = ("zero_shot", "cot")
@@ -30,38 +31,52 @@ answers = st.one_of(
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["name"])
-def test_known_answers_are_read_as_a_person_reads_them(row):
-    assert read_verdict(row["text"], row["prompt"]) == row["expected"], row["why"]
+def test_no_answer_is_read_as_what_it_does_not_say(row):
+    found = find_verdict(row["text"], row["prompt"])
+    assert found.verdict in (None, row["expected"]), row["why"]
+    if row["set"] == "frozen":
+        # What was written before the reader is read in full, and by the layer that owes it.
+        assert (found.verdict, found.by) == (row["expected"], row["by"]), row["why"]
 
 
-def test_every_rule_has_rows_and_names_are_unique():
-    assert len(ROWS) >= 100
+def test_known_answers_say_where_they_are_from_and_cover_every_kind():
     assert max(Counter(row["name"] for row in ROWS).values()) == 1
     assert {(row["prompt"], row["expected"]) for row in ROWS} == {
         (prompt, value) for prompt in PROMPTS for value in (1, 0, None)
     }
+    assert all((row["expected"] is None) == (row["by"] is None) for row in ROWS)
+    assert {row["source"].split(":")[0] for row in ROWS} <= {"written", "recorded"}
+    kinds = Counter(row["why"] for row in ROWS if row["set"] == "frozen")
+    assert len(kinds) >= 12
+    assert min(kinds.values()) >= 5
+
+
+def test_the_docs_tell_the_error_that_is_measured():
+    page = (ROOT / "docs" / "reading.md").read_text(encoding="utf-8")
+    assert "\n".join(table_lines(measure(ROWS))) in page
 
 
 @pytest.mark.parametrize("row", [r for r in ROWS if r["expected"] is not None])
 def test_the_span_of_a_stated_word_is_that_word(row):
     found = find_verdict(row["text"], row["prompt"])
     words = fold(row["text"])[found.start : found.end]
-    if found.by == "word":
-        pattern = r"yes|yeah|yep|yup|true" if found.value else r"no|nope|false"
-        assert re.fullmatch(pattern, words)
+    if found.word:
+        assert re.fullmatch(r"yes|yeah|yep|yup" if found.verdict else r"no|nope", words)
+    elif found.by == "inferred":
+        assert re.search(r"sarcas", words)
     else:
-        assert re.search(r"sarcas|not|n't|it is|think so", words)
+        assert bool(words) == (found.verdict is not None)
 
 
 @given(answers, st.sampled_from(PROMPTS))
 @settings(max_examples=400, deadline=None)
 def test_any_string_gives_a_verdict_or_none_and_its_span(text, prompt):
-    verdict, span = read_verdict(text, prompt), verdict_span(text, prompt)
-    assert verdict in (1, 0, None)
-    assert (verdict is None) == (span is None)
-    if span is not None:
-        assert 0 <= span[0] < span[1] <= len(text)
-        assert text[span[0] : span[1]].strip()
+    found = find_verdict(text, prompt)
+    assert read_verdict(text, prompt) == (found.verdict if found.by == "stated" else None)
+    assert (found.verdict is None) == (found == UNREAD)
+    if found.by:
+        assert 0 <= found.start < found.end <= len(text)
+        assert text[found.start : found.end].strip()
 
 
 @given(answers, st.sampled_from(PROMPTS))
@@ -77,18 +92,20 @@ def test_case_and_surrounding_space_do_not_matter(text, prompt):
 @settings(max_examples=150, deadline=None)
 def test_folding_keeps_every_offset(text):
     assert len(fold(text)) == len(text)
-    found = spans(fold(text))
+    found = sentences(fold(text))
     assert all(a.stop <= b.start for a, b in itertools.pairwise(found))
 
 
-@given(answers)
+@given(answers, st.sampled_from([("Yes", 1), ("No", 0)]))
 @settings(max_examples=150, deadline=None)
-def test_a_verdict_line_at_the_end_decides_a_chain_of_thought(text):
-    # A reasoning tag left open at the end, or a label left without its answer, stays the text's.
-    for word, value in (("Yes", 1), ("No", 0)):
-        whole = f"{text}\n\n.\n\nVerdict: {word}"
-        assert read_verdict(whole, "cot") == value
-        assert verdict_span(whole, "cot") == (len(whole) - len(word), len(whole))
+def test_a_verdict_line_at_the_end_is_never_turned_round(text, said):
+    word, value = said
+    whole = f"{text}\n\n.\n\nVerdict: {word}"
+    found = find_verdict(whole, "cot")
+    if found.by == "stated" and found.end > len(text):
+        assert (found.verdict, found.end) == (value, len(whole))
+    if not re.search(r"verdict|answer|boxed|[\"'“’<>{]", text, re.IGNORECASE):
+        assert found.verdict in (value, None)
 
 
 @given(st.sampled_from(["Yes", "No", "yes.", "**No**", "(Yes)", "NO!"]), answers)
@@ -109,12 +126,13 @@ def test_forms_of_a_prompt_are_read_alike_and_unknown_ones_are_refused():
             read_verdict("Yes", prompt)
 
 
-def test_a_chain_of_thought_that_goes_back_and_forth_settles_nothing():
-    loop = "Verdict: Yes\nVerdict: No\n" * 50
+def test_verdicts_that_differ_settle_nothing_without_a_change_of_mind():
+    loop = "Verdict: Yes\nWait, no.\nVerdict: No\nHmm, wait.\n" * 50
     assert read_verdict(loop, "cot") is None
     assert read_verdict(f"{loop}Verdi", "cot") is None
-    # Two turns may be a change of mind, and the same verdict again is none.
-    assert read_verdict("Verdict: Yes\nVerdict: No\nVerdict: Yes", "cot") == 1
+    assert read_verdict("Verdict: Yes\nVerdict: No", "cot") is None
+    assert read_verdict("Verdict: Yes\nWait, I misread it.\nVerdict: No", "cot") == 0
+    assert read_verdict("Answer: Yes\nVerdict: No", "cot") == 0
     assert read_verdict("Verdict: No\n" * 50, "cot") == 0
 
 
@@ -123,13 +141,13 @@ def test_a_chain_of_thought_that_goes_back_and_forth_settles_nothing():
 def test_the_first_answer_counts_where_a_base_model_runs_on(turn, word, value):
     other = "No" if value else "Yes"
     assert read_verdict(f"{word}{turn}Is it?\nAssistant: {other}") == value
-    # With no verdict in front of the turn there is no first answer.
-    assert read_verdict(f"Well.{turn}\nAssistant: {other}") == 1 - value
+    # What it answers to a question of its own is not the answer.
+    assert read_verdict(f"Well.{turn}\nAssistant: {other}") is None
 
 
 def test_no_text_is_no_verdict():
     assert read_verdict(None) is None
-    assert verdict_span(None, "cot") is None
+    assert find_verdict(None, "cot") == UNREAD
 
 
 def test_a_verdict_is_found_at_either_end_of_a_very_long_answer():
@@ -138,6 +156,17 @@ def test_a_verdict_is_found_at_either_end_of_a_very_long_answer():
     assert read_verdict(f"{long}.\nVerdict: Yes", "cot") == 1
     assert read_verdict(f"Yes.\n{long}") == 1
     assert read_verdict("x" * 1_000_000 + "\nVerdict: No", "cot") == 0
+
+
+@pytest.mark.parametrize(
+    "unit", ["yes ", "so no ", "{'answer': ", " ", "\n", "Yes\n", '"a ', "a:", "no or "]
+)
+def test_two_megabytes_are_read_in_seconds(unit):
+    text = unit * (2_000_000 // len(unit))
+    start = time.process_time()
+    read_verdict(text)
+    read_verdict(text, "cot")
+    assert time.process_time() - start < 5
 
 
 def test_words_are_never_cut_where_a_sentence_is():

@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from postprocess.read.matching import choice_outcome
-from postprocess.read.verdict import read_verdict, verdict_span
+from postprocess.read.verdict import find_verdict, read_verdict
 from postprocess.response.thoughts import blank_thoughts
 
 PAIRS = [
@@ -42,7 +42,7 @@ def test_what_follows_a_thought_counts_and_what_stands_in_it_does_not(
         assert read_verdict(f"{opening}{thought}{closing}", prompt) is None
         closed = f"{opening}{thought}{closing}\n{said}"
         assert read_verdict(closed, prompt) == value
-        assert verdict_span(closed, prompt) == (len(closed) - len(word), len(closed))
+        assert find_verdict(closed, prompt)[2:4] == (len(closed) - len(word), len(closed))
         # Some chat templates write the opening tag into the prompt.
         assert read_verdict(f"{thought}{closing}\n{said}", prompt) == value
         assert read_verdict(f"{said}\n{opening}{thought}", prompt) == value

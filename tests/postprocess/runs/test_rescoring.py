@@ -9,7 +9,7 @@ import random
 import numpy as np
 import pytest
 
-from postprocess.measure.clash import METRICS, answers_of, metrics_for
+from postprocess.measure.clash import answers_of, figure, metrics_for
 from postprocess.response.line import attach_response
 from postprocess.runs.folder import read_runs
 from postprocess.runs.prediction_files import read_samples, read_source
@@ -354,7 +354,7 @@ def test_a_written_run_is_read_back_whole(release, tmp_path):
     answers = answers_of(records)
     assert results["results"]["clash_open"] == {
         "alias": "clash_open",
-        **{f"{name},none": METRICS[name](answers) for name in metrics_for("clash_open")},
+        **{f"{name},none": figure(name, answers) for name in metrics_for("clash_open")},
     }
     assert results["rescored"]["source"] == "model_predictions.json"
     assert results["rescored"]["sha256"] == scored.files[0].source.sha256

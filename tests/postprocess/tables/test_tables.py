@@ -11,11 +11,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from postprocess.benchmarks.pragmatch_tasks import CUES
 from postprocess.measure import pragmatch as metrics
 from postprocess.measure.groups import Answer
 from postprocess.runs.folder import read_runs
 from postprocess.tables import build as tables
 from postprocess.tables.formats import as_json, missing_commands, render
+from pragclash.cli import tables as tables_command
 from tests.postprocess import synthetic
 from tests.postprocess.run_folders import write_run
 
@@ -51,8 +53,8 @@ def percent(cell):
 
 def command(*argv):
     parser = argparse.ArgumentParser()
-    tables.add_arguments(parser)
-    return tables.run(parser.parse_args([str(a) for a in argv]))
+    tables_command.add_arguments(parser)
+    return tables_command.run(parser.parse_args([str(a) for a in argv]))
 
 
 def test_table1_holds_every_metric_of_the_records(llava):
@@ -60,7 +62,7 @@ def test_table1_holds_every_metric_of_the_records(llava):
     row = row_of(table_of("table1", folder), "llava-v1.6-vicuna-7b-hf", "zero-shot")
     answers = [Answer.of(record) for record in records]
     for key in ("accuracy", "f1", "auroc", "acc_p", "acc_m", "acc_l", "pair_acc", "group_acc"):
-        want = metrics.METRICS[key](answers, metrics.PML)
+        want = metrics.figure(key, answers, metrics.PML)
         assert percent(row.cells[key]) == pytest.approx(want)
         assert row.cells[key].estimate.low < want < row.cells[key].estimate.high
     assert percent(row.cells["n"]) == 20
@@ -80,14 +82,14 @@ def test_the_papers_numbers_stand_beside_the_papers_model(llava):
 def test_every_table_has_an_always_no_row_that_is_what_such_a_model_scores(tmp_path):
     tasks = {"pragmatch_pml": synthetic.pragmatch("pragmatch_pml", synthetic.always_no)}
     for family in ("p_minus", "m_plus", "p_minus_m_plus"):
-        for cue in tables.CUES:
+        for cue in CUES:
             task = f"pragmatch_{family}_{cue}"
             tasks[task] = synthetic.pragmatch(task, synthetic.always_no)
     tasks["clash_mc"] = synthetic.clash("clash_mc", lambda n: "(A)")
     tasks["clash_open"] = synthetic.clash("clash_open", lambda n: "a kite")
     tasks["clash_open_original"] = synthetic.clash("clash_open_original", lambda n: "a kite")
     write_run(tmp_path, tasks, model="no", model_args="")
-    for name in tables.TABLES:
+    for name in tables.tables():
         table = table_of(name, tmp_path)
         fixed = next(r for r in table.rows if r.head[0].startswith("always No"))
         mine = [
@@ -320,7 +322,7 @@ def test_judges_stand_one_by_one_and_together(tmp_path):
     assert percent(row_of(table, "m", "lazy").cells["left_out"]) == 19
 
 
-@pytest.mark.parametrize("name", list(tables.TABLES))
+@pytest.mark.parametrize("name", list(tables.tables()))
 @pytest.mark.parametrize("form", ["md", "latex", "csv", "json"])
 def test_every_table_takes_every_form(llava, name, form):
     text = render(table_of(name, llava[0]), form)

@@ -33,7 +33,7 @@ def seen(folder):
         "hostile": HOSTILE,
         "shots": os.environ.get("PRAGCLASH_SCREENSHOTS"),
     }
-    return drive(Path(__file__).parent / "browser" / "annotate.mjs", config)
+    return drive(Path(__file__).parents[1] / "browser" / "annotate.mjs", config)
 
 
 pytestmark = pytest.mark.slow

@@ -166,7 +166,7 @@ def test_metrics_of_the_sample_log_equal_the_printed_ones(launch, tmp_path):
         printed = values_of(results, task)
         assert set(printed) == set(metrics.metrics_for(family))
         for name, value in printed.items():
-            assert value == metrics.METRICS[name](answers, metrics.slots_for(family)), name
+            assert value == metrics.figure(name, answers, metrics.slots_for(family)), name
             assert f"|{name}" in done.stdout.replace(" ", ""), f"{name} is not in the table"
         for record in records:
             assert record["image_id"]

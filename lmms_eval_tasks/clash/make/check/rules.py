@@ -142,6 +142,24 @@ def one_change(row: Mapping[str, Any]) -> str | None:
     return None
 
 
+def conflicting_not_said(row: Mapping[str, Any]) -> str | None:
+    """The true caption may not say the conflicting word: the false one would say it twice.
+
+    Another thing of the sentence may have the attribute that is exchanged ("a white kitchen with
+    black counters"); one thing may not get it twice.
+    """
+    word = row["conflicting_word"]
+    rest = row["original_caption"].casefold().replace(row["original_word"].casefold(), " ")
+    if not stands_in(word, rest):
+        return None
+    if row.get("change_type") == "attribute":
+        said = re.escape(word.casefold())
+        doubled = rf"\b{said}(?:\s*,)?\s+(?:(?:and|or)\s+)?{said}\b"
+        if not re.search(doubled, row["conflicting_caption"].casefold()):
+            return None
+    return f"the original caption says {word!r}"
+
+
 def question_apart(row: Mapping[str, Any]) -> str | None:
     """The question may not give one of the two words away."""
     for name in ("original_word", "conflicting_word"):
@@ -188,18 +206,28 @@ def distractor_apart(row: Mapping[str, Any]) -> str | None:
     return None
 
 
+def distractor_not_said(row: Mapping[str, Any]) -> str | None:
+    """Neither caption may say the distractor: it would be right for a part of the sentence."""
+    for name, caption in (("original", "original_caption"), ("conflicting", "conflicting_caption")):
+        if stands_in(row["distractor"], row[caption]):
+            return f"the {name} caption says the distractor {row['distractor']!r}"
+    return None
+
+
 RULES = (
     Rule("captions_differ", "change", captions_differ),
     Rule("words_differ", "change", words_differ),
     Rule("original_in_caption", "change", original_in_caption),
     Rule("conflicting_in_caption", "change", conflicting_in_caption),
     Rule("one_change", "change", one_change),
+    Rule("conflicting_not_said", "change", conflicting_not_said),
     Rule("question_apart", "question", question_apart),
     Rule("question_neutral", "question", question_neutral),
     Rule("image_answer_named", "answers", image_answer_named),
     Rule("text_answer_named", "answers", text_answer_named),
     Rule("answers_apart", "answers", answers_apart),
     Rule("distractor_apart", "answers", distractor_apart),
+    Rule("distractor_not_said", "answers", distractor_not_said),
 )
 """The rule checks in their order."""
 

@@ -5,17 +5,14 @@ A sample that cannot be read keeps its place and the reason, so that it can be c
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lmms_eval_tasks.clash.data import FORMAT, check_row, sample_id_of
 from lmms_eval_tasks.clash.make.release import MAX_DATA_BYTES, parse_sample
-
-_CHUNK = 1 << 20
+from lmms_eval_tasks.dataset.files import read_text
 
 
 class Read(NamedTuple):
@@ -40,11 +37,7 @@ def read_rows(path: Path) -> list[Read]:
     """
     if path.is_dir():
         path = path / FORMAT.rows_file
-    content = _bytes(path)
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: is not UTF-8 ({error.reason})") from error
+    text = read_text(path, MAX_DATA_BYTES)
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
@@ -88,34 +81,3 @@ def _read(place: int, sample: object) -> Read:
         return Read(place, parse_sample(sample), None)
     except ValueError as error:
         return Read(place, None, str(error))
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            if file.read(2) == b"\x1f\x8b":
-                content = _unzip(path)
-            elif size <= MAX_DATA_BYTES:
-                content = path.read_bytes()
-            else:
-                content = None
-    except FileNotFoundError as error:
-        raise ValueError(f"{path}: is missing") from error
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path}: is damaged ({error})") from error
-    if content is None:
-        raise ValueError(f"{path}: is larger than {MAX_DATA_BYTES} bytes")
-    return content
-
-
-def _unzip(path: Path) -> bytes | None:
-    """The content, or None where it grows beyond the limit."""
-    parts, total = [], 0
-    with gzip.open(path, "rb") as file:
-        while part := file.read(_CHUNK):
-            total += len(part)
-            if total > MAX_DATA_BYTES:
-                return None
-            parts.append(part)
-    return b"".join(parts)

@@ -97,7 +97,8 @@ class LlmGenerator:
             "first_word": change.original_word,
             "second_word": change.conflicting_word,
         }
-        return Answers(**self._ask("answers", data, change._asdict() | question._asdict()))
+        row = {"original_caption": source.caption, **change._asdict(), **question._asdict()}
+        return Answers(**self._ask("answers", data, row))
 
     def _ask(self, stage: str, data: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, str]:
         """The fields of a stage; the sample's rules are checked here so that a retry can mend."""

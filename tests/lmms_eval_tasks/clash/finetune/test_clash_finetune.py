@@ -19,11 +19,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers import AutoModelForImageTextToText, TrainerCallback
 
-from lmms_eval_tasks.clash.finetune import command as finetune
+from lmms_eval_tasks.clash.finetune import run as finetune_run
 from lmms_eval_tasks.clash.finetune import train as finetune_train
 from lmms_eval_tasks.clash.finetune.card import card, public_name
 from lmms_eval_tasks.dataset.folder import load_folder
 from postprocess.response.line import read_response
+from pragclash.cli import finetune
 from tests import ROOT
 from tests.lmms_eval_tasks.clash_fixtures import clash_folder, clash_rows
 from tests.model_wrappers.reference import wrapped
@@ -138,6 +139,10 @@ def test_the_card_says_what_was_done_and_where_nothing(whole, base, data):
     assert record["data"]["fingerprint"] in text
     assert "| rows trained on | 14 |" in text
     assert "**not checked**" in text
+    assert "`Conflicting information.`, as pragclash's own instruction words it" in text
+    assert record["result"]["memory_of"] == "process"
+    assert record["result"]["peak_memory_gb"] > 0.1
+    assert "peak memory of the process, GB" in text
     assert "false\nalarms" in text or "false alarms" in text
     assert str(base) not in text
     assert str(data.parent) not in text
@@ -171,13 +176,13 @@ def test_the_same_seed_gives_the_same_adapter_and_another_does_not(whole, base, 
 
 def test_draws_are_taken_in_their_order(base, data, tmp_path, monkeypatch):
     taken = []
-    original = finetune.Examples.__getitem__
+    original = finetune_run.Examples.__getitem__
 
     def watched(self: Any, index: int) -> Any:
         taken.append(index)
         return original(self, index)
 
-    monkeypatch.setattr(finetune.Examples, "__getitem__", watched)
+    monkeypatch.setattr(finetune_run.Examples, "__getitem__", watched)
     assert tune(base, data, tmp_path / "out") == 0
     assert taken == list(range(28))
 
@@ -396,7 +401,7 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on(
 
 def test_too_little_space_is_said_before_training(base, data, tmp_path, capsys, monkeypatch):
     usage = type("Usage", (), {"free": 1000})
-    monkeypatch.setattr(finetune.shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr(finetune_run.shutil, "disk_usage", lambda _: usage)
     assert tune(base, data, tmp_path / "out") == 1
     assert "checkpoints need" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
@@ -523,3 +528,23 @@ def test_four_bit_weights_train(tiny_models, data, tmp_path):
     out = tmp_path / "out"
     assert tune(folder, data, out, "--load-4bit") == 0
     assert all(value.abs().sum() > 0 for name, value in weights(out).items() if "lora_B" in name)
+
+
+def test_two_processes_train_one_adapter(base, data, tmp_path):
+    """As `accelerate launch` starts them: a step takes the draws of both, one of them writes."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2"]
+    command += ["--standalone", "-m", "pragclash.cli.main", "finetune", "--json"]
+    places = ["--model", str(base), "--data", str(data), "--out", str(tmp_path / "out")]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*command, *places, *SMALL, "--accumulate", "1"],
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    summary = json.loads(done.stdout)
+    assert summary["steps"] == STEPS
+    record = json.loads((tmp_path / "out" / "training.json").read_text())
+    assert record["settings"]["processes"] == 2
+    lines = [json.loads(x) for x in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
+    assert [line["draws"] for line in lines] == [4, 8, 12, 16, 20, 24, 28]
+    assert all(value.abs().sum() > 0 for name, value in weights(tmp_path / "out").items())

@@ -16,29 +16,36 @@ from hypothesis import strategies as st
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from lmms_eval_tasks.clash import task
+from lmms_eval_tasks.clash.data import OfficialPrompt, prompt_hash
 from lmms_eval_tasks.clash.finetune import card as finetune_card
 from lmms_eval_tasks.clash.finetune import data as finetune_data
 from lmms_eval_tasks.clash.finetune.data import (
+    CONFLICT_TARGET,
     IGNORED,
     Collator,
+    Draw,
     Examples,
     HeldOut,
     answer_tokens,
+    asked_of,
     draws,
     held_out_pictures,
     keep,
     prompt_of,
+    prompt_text,
     target_of,
 )
-from lmms_eval_tasks.clash.prompts import INSTRUCTIONS
+from lmms_eval_tasks.clash.options import CONFLICT_OPTION, option_order
+from lmms_eval_tasks.clash.prompts import INSTRUCTIONS, compose
 from lmms_eval_tasks.dataset.folder import load_folder
-from postprocess.read.matching import open_outcome
+from postprocess.read.matching import choice_outcome, letters_of, open_outcome
 from tests.lmms_eval_tasks.clash_fixtures import clash_folder, clash_rows, picture
 from tests.model_wrappers.tiny import BUILDERS, CHAT_TEMPLATE, TinyModels, tiny_models
 
 __all__ = ["tiny_models"]
 
 HEAD = INSTRUCTIONS["open_ended"]
+ASKED = asked_of({})
 NOTHING = HeldOut(frozenset(), frozenset(), None)
 ids = st.lists(st.text("abcdef0123456789-", min_size=1, max_size=8), max_size=40, unique=True)
 
@@ -81,7 +88,8 @@ def test_another_epoch_and_another_seed_draw_anew():
     names = [f"s{n}" for n in range(200)]
     both = draws(names, 0, 2)
     assert both[:200] == draws(names, 0)
-    kinds = [dict(part) for part in (both[:200], both[200:], draws(names, 1))]
+    parts = (both[:200], both[200:], draws(names, 1))
+    kinds = [{draw.row: draw.kind for draw in part} for part in parts]
     for one, other in ((0, 1), (0, 2)):
         assert 50 < sum(kinds[one][row] != kinds[other][row] for row in range(200)) < 150
     assert [draw.row for draw in both[:200]] != [draw.row for draw in both[200:]]
@@ -90,10 +98,59 @@ def test_another_epoch_and_another_seed_draw_anew():
 def test_targets_score_as_what_they_stand_for():
     for row in clash_rows():
         answers = row["image_answer"], row["text_answer"]
-        conflict = open_outcome(target_of(row, "conflicting"), *answers)
-        image = open_outcome(target_of(row, "original"), *answers)
+        conflict = open_outcome(target_of(row, ASKED, Draw(0, "conflicting")), *answers)
+        image = open_outcome(target_of(row, ASKED, Draw(0, "original")), *answers)
         assert (conflict.outcome, conflict.overlap) == ("conflict", False)
         assert image.outcome == "image"
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("Look. Else say 'Conflicting information – cannot answer'.", CONFLICT_OPTION[:-1]),
+        (
+            "Or: conflicting information - cannot answer. Be brief.",
+            "Conflicting information - cannot answer.",
+        ),
+        ('If so, say "Conflicting information".', "Conflicting information"),
+        ("Say what is there.", CONFLICT_OPTION),
+    ],
+)
+def test_what_is_taught_is_what_the_releases_instruction_asks_for(text, target):
+    asked = asked_of({"open_ended": OfficialPrompt(text, prompt_hash(text))})
+    assert (asked.target, asked.target_from) == (target, "official")
+    assert (ASKED.target, ASKED.target_from) == (CONFLICT_TARGET, "pragclash")
+    assert open_outcome(asked.target, "kite", "drone").outcome == "conflict"
+
+
+def test_multiple_choice_rows_are_drawn_beside_open_ones_and_taught_their_letter():
+    rows = clash_rows()
+    names = [row["sample_id"] for row in rows]
+    order = draws(names, 0, 1, ("open", "mc"))
+    for form in (False, True):
+        assert sorted(x.row for x in order if bool(x.order) == form) == list(range(len(rows)))
+    assert [x for x in order if x.order is None] == draws(names, 0)
+    for draw in order:
+        row = rows[draw.row]
+        if draw.order is not None:
+            text = prompt_text(row, ASKED, draw)
+            caption = row[f"{draw.kind}_caption"]
+            assert text == compose(INSTRUCTIONS["multiple_choice"], row, caption, draw.order)
+            read = choice_outcome(target_of(row, ASKED, draw), letters_of(draw.order))
+            assert read.outcome == ("conflict" if draw.kind == "conflicting" else "image")
+    shown = {x.row: x.order for x in order if x.order is not None}
+    assert any(shown[i] != option_order(name) for i, name in enumerate(names))
+
+
+def test_a_row_with_too_much_text_is_dropped_and_counted(tmp_path):
+    rows = clash_rows()
+    rows[3]["question"] += " Really?" * 200
+    folder = load_folder(clash_folder(tmp_path / "train", rows), "clash")
+    words = lambda text: len(text.split())  # noqa: E731
+    kept = keep(folder, NOTHING, ASKED, ("open", "mc"), (), 200, words)
+    assert (kept.too_long, len(kept.rows)) == (1, len(rows) - 1)
+    assert "1 are too long" in kept.lost()
+    assert keep(folder, NOTHING, ASKED, ("open",), (), 0, words).too_long == 0
 
 
 def test_pictures_of_the_test_set_are_found_by_id_and_by_file(tmp_path):
@@ -106,7 +163,7 @@ def test_pictures_of_the_test_set_are_found_by_id_and_by_file(tmp_path):
     test = clash_folder(tmp_path / "test", [same_file, same_id])
     (test / "images" / "9100.png").write_bytes(picture(int(rows[0]["image_id"])))
     (test / same_id["image"]).write_bytes(picture(77))
-    kept = keep(folder, held_out_pictures(folder, load_folder(test, "clash")), HEAD)
+    kept = keep(folder, held_out_pictures(folder, load_folder(test, "clash")), ASKED)
     lost = {rows[0]["image_id"], rows[1]["image_id"]}
     assert kept.in_test_set == sum(row["image_id"] in lost for row in rows)
     assert not lost & {row["image_id"] for row in kept.rows}
@@ -118,7 +175,7 @@ def test_a_tested_picture_that_is_missing_there_is_dropped_all_the_same(tmp_path
     folder = load_folder(clash_folder(tmp_path / "train", rows), "clash")
     test = clash_folder(tmp_path / "test", rows[:2])
     (test / rows[0]["image"]).unlink()
-    kept = keep(folder, held_out_pictures(folder, load_folder(test, "clash")), HEAD)
+    kept = keep(folder, held_out_pictures(folder, load_folder(test, "clash")), ASKED)
     assert rows[0]["image_id"] not in {row["image_id"] for row in kept.rows}
 
 
@@ -129,7 +186,7 @@ def test_pictures_that_the_manifest_lists_are_dropped(tmp_path):
     folder = load_folder(path, "clash")
     tested = held_out_pictures(folder, None)
     assert tested.source == "manifest"
-    kept = keep(folder, tested, HEAD)
+    kept = keep(folder, tested, ASKED)
     assert kept.in_test_set == sum(row["image_id"] in listed for row in rows) == 2
 
 
@@ -144,7 +201,7 @@ def test_missing_pictures_and_control_tokens_are_counted(tmp_path):
     rows[2]["conflicting_caption"] = "The bench <image> is made of wood"
     path = clash_folder(tmp_path / "d", rows)
     (path / rows[0]["image"]).write_bytes(b"")
-    kept = keep(load_folder(path, "clash"), NOTHING, HEAD, ("</s>", "<image>"))
+    kept = keep(load_folder(path, "clash"), NOTHING, ASKED, ("open",), ("</s>", "<image>"))
     assert (kept.without_picture, kept.unusable_text) == (1, 1)
     assert {rows[0]["sample_id"], rows[2]["sample_id"]}.isdisjoint(
         row["sample_id"] for row in kept.rows
@@ -155,7 +212,7 @@ def examples_of(tmp_path: Path, n: int = 6) -> Examples:
     rows = clash_rows(n)
     order = draws([row["sample_id"] for row in rows], 0)
     assert len({draw.kind for draw in order}) == 2
-    return Examples(rows, clash_folder(tmp_path / "data", rows), HEAD, order)
+    return Examples(rows, clash_folder(tmp_path / "data", rows), ASKED, order)
 
 
 @pytest.mark.parametrize("backend", sorted(BUILDERS))
@@ -189,7 +246,7 @@ def test_tokens_before_the_answer_are_those_of_the_evaluation(
         assert learnt.tolist() == batch["input_ids"][index, n:length].tolist()
         assert learnt[-1] == tokenizer.eos_token_id
         assert tokenizer.decode(learnt, skip_special_tokens=True).strip() == target_of(
-            row, draw.kind
+            row, ASKED, draw
         )
         assert (batch["labels"][index, length:] == IGNORED).all()
         assert (batch["attention_mask"][index, length:] == 0).all()

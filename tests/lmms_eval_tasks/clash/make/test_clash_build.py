@@ -530,3 +530,15 @@ def test_a_picture_without_a_file_name_is_looked_for_by_its_id(tmp_path):
     (tmp_path / "fire.png").write_bytes(b"x")
     pictures = read_captions(tmp_path / "captions.json")
     assert find_picture(tmp_path, pictures.files["fire"]) == tmp_path / "fire.png"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '<think>{"question": "no"} or {maybe}</think>{"question": "What?"}',
+        "<think>" + "{" * 50 + '</think>Here: {"question": "What?"}',
+        'so {"question": "no"}</think>\n{"question": "What?"}',
+    ],
+)
+def test_braces_in_a_models_reasoning_are_not_its_reply(reply: str) -> None:
+    assert json_object(reply) == {"question": "What?"}

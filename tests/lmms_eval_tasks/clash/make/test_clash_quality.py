@@ -102,7 +102,7 @@ def test_the_released_test_set_passes_and_what_does_not_is_listed(
     report = json.loads(out)
     assert status == 0
     assert report["n"] == 1289
-    assert report["accepted"] >= 0.97 * 1289
+    assert report["accepted"] >= 0.98 * 1289
     assert len(report["rejected"]) == 1289 - report["accepted"]
     assert all(one["reason"] and one["check"] for one in report["rejected"])
     assert {"115113-d7feb28e", "440991-08fbaeb2"} <= {

@@ -13,6 +13,8 @@ from lmms_eval_tasks.dataset.folder import check_folder, load_folder
 from lmms_eval_tasks.pragmatch.make import build, cues, donors, literal, picture_text
 from lmms_eval_tasks.pragmatch.make.donors import LeakError, check_leaks
 from lmms_eval_tasks.pragmatch.make.normalise import normalise
+from lmms_eval_tasks.pragmatch.make.stages import BuildError
+from pragclash.cli import data_pragmatch
 from tests import ROOT
 from tests.lmms_eval_tasks import fake_mmsd
 
@@ -32,13 +34,13 @@ def captions(tmp_path):
 
 def arguments(root, out, *more):
     parser = argparse.ArgumentParser()
-    build.add_arguments(parser)
+    data_pragmatch.add_arguments(parser)
     given = ["--source", "mmsd2", "--root", str(root), "--out", str(out), "--n", "15"]
     return parser.parse_args([*given, "--ocr", "off", "--folds", "3", *map(str, more)])
 
 
 def run(root, out, *more):
-    return build.run(arguments(root, out, *more), fake_mmsd.ENCODERS)
+    return data_pragmatch.run_with(arguments(root, out, *more), fake_mmsd.ENCODERS)
 
 
 def content(folder):
@@ -73,7 +75,7 @@ def test_a_finished_build_is_recognised(root, captions, tmp_path, capsys):
     assert run(root, out, "--l-captions", captions) == 0
     assert "is built already" in capsys.readouterr().err
     assert before == {path: path.stat().st_mtime_ns for path in out.rglob("*")}
-    with pytest.raises(build.BuildError, match="another dataset"):
+    with pytest.raises(BuildError, match="another dataset"):
         run(root, out, "--l-captions", captions, "--seed", 1)
 
 
@@ -177,9 +179,9 @@ def test_the_audit_covers_both_sources_of_m(root, captions, tmp_path, capsys):
     assert by_format["pair"][0] > 75, "posts and descriptions are told apart by format here"
     assert "WARNING: with M from captions, format" in printed.err
     parser = argparse.ArgumentParser()
-    build.add_arguments(parser)
+    data_pragmatch.add_arguments(parser)
     args = parser.parse_args(["--audit", str(out), "--json"])
-    assert build.run(args, fake_mmsd.ENCODERS) == 0
+    assert data_pragmatch.run_with(args, fake_mmsd.ENCODERS) == 0
     assert json.loads(capsys.readouterr().out)["lines"] == found["lines"]
 
 
@@ -274,8 +276,8 @@ def test_interrupted_anywhere_it_resumes_to_the_same_bytes(root, tmp_path, monke
 def test_a_killed_process_resumes_to_the_same_bytes(root, tmp_path):
     script = (
         "import os, sys\n"
-        "from lmms_eval_tasks.pragmatch import build, literal\n"
-        "from tests.lmms_eval_tasks import fake_mmsd, test_build\n"
+        "from lmms_eval_tasks.pragmatch.make import literal\n"
+        "from tests.lmms_eval_tasks.pragmatch.make import test_build\n"
         "root, out, after = sys.argv[1:]\n"
         "inner, calls = test_build.fake_answers()\n"
         "def answer(self, pictures):\n"
@@ -340,13 +342,13 @@ def test_a_failed_picture_can_be_asked_again(root, tmp_path, monkeypatch):
 
 
 def test_arguments_that_do_not_go_together_are_explained(root, captions, tmp_path):
-    with pytest.raises(build.BuildError, match="--l-captions FILE"):
+    with pytest.raises(BuildError, match="--l-captions FILE"):
         run(root, tmp_path / "out")
-    with pytest.raises(build.BuildError, match="one of them"):
+    with pytest.raises(BuildError, match="one of them"):
         run(root, tmp_path / "out", "--l-captions", captions, "--captioner", "openai")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "notes.txt").write_text("mine")
-    with pytest.raises(build.BuildError, match="something else"):
+    with pytest.raises(BuildError, match="something else"):
         run(root, tmp_path / "full", "--l-captions", captions)
     assert (tmp_path / "full" / "notes.txt").read_text() == "mine"
 

@@ -1,32 +1,27 @@
-"""Folding an answer to one spelling and cutting it into sentences, for `postprocess.read.verdict`.
+"""Folding an answer to one spelling and cutting it into sentences, for the reader of verdicts.
 
-Folding replaces characters one to one, so that offsets stay those of the answer, and it must stay
-so. Every pattern here is bounded: the time grows with the length and no faster.
+Folding takes thoughts, chat tokens and quotations off. It replaces characters one to one, so that
+offsets stay those of the answer, and it must stay so. Every pattern here is bounded: the time
+grows with the length and no faster.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from functools import cached_property
-from pathlib import Path
+from itertools import pairwise
 
 from postprocess.response.thoughts import blank_thoughts
-
-WORDS: dict[str, frozenset[str]] = {
-    name: frozenset(words)
-    for name, words in json.loads(
-        Path(__file__).with_name("verdict_words.json").read_text(encoding="utf-8")
-    ).items()
-}
-"""The vocabulary by its use, in lower case; `verdict_words.json` is only data."""
 
 EDGE = 50_000
 """Characters that are read from either end of an answer: ten times the longest chain of thought."""
 
-OPTIONS = "\x01"
-"""What stands in a folded text for each character of an echoed "Yes or No"."""
+MAX_SENTENCE = 5_000
+"""A sentence of more characters is none: it is passed over."""
+
+MASK = "\x01"
+"""What a reader may put in the place of characters that are no words; folding leaves none."""
 
 
 def _folding() -> dict[int, str]:
@@ -54,26 +49,20 @@ def _folding() -> dict[int, str]:
 
 
 _FOLDING = _folding()
-_YES_NO = "|".join(sorted(WORDS["yes"] | WORDS["no"]))
-_TAG = re.compile(r"<\|?/?[a-z_]{1,20} ?/?\|?>|\[/?inst\]")
+_TAG = re.compile(r"<\|?/?(?!yes>|no>)[a-z_]{1,20} ?/?\|?>|\[/?inst\]")
 _STYLE_TAG = re.compile(r"</?(?:b|i|u|em|strong|code|span|mark|text)>")
 _LABEL_TAG = re.compile(r"<(answer|verdict|conclusion|decision|response|output)>")
 _LATEX = re.compile(r"\\(?:text(?:bf|it|rm)?|math(?:bf|rm)) ?\{")
 _DIRECTED = re.compile(r"[“„«「『][^“”„«»「」『』]{1,600}[”“»」』]")
-_QUOTED = re.compile(
-    r"(?<![\w\"])\"(?=\S)(?:[^\"]{1,600}\"|[^\"\n]{1,600})"
-    r"|(?<!\w)'(?=\w)(?:[^'\n]|(?<=\w)'(?=\w)){1,400}'(?!\w)"
+_QUOTED = (
+    re.compile(r"\"(?<![\w\"].)(?=\S)(?:[^\"]{1,600}\"|[^\"\n]{1,600})"),
+    re.compile(r"'(?<!\w.)(?=\w)(?:[^'\n]|(?<=\w)'(?=\w)){1,400}'(?!\w)"),
 )
 _ANNOUNCED = re.compile(r"(?:answer|verdict|conclusion|response|output)[\"'*_` ]*(?:[:=]|is) *\Z")
-_OPTIONS = re.compile(
-    rf"(?<!\w)(?:{_YES_NO})(?!\w)[\W_]{{0,12}}(?:(?<!\w)(?:or|nor|vs|versus)(?!\w)|[/|])[\W_]{{0,12}}"
-    rf"(?:(?:verdict|answer)[\W_]{{0,4}})?(?<!\w)(?:{_YES_NO}|not)(?!\w)"
-)
-_END = re.compile(r"\n+|[!?]+|;|\.+(?=[\s\"')\]}*_~`$]|\Z)")
+_END = re.compile(r"[.!?;\n]+")
+_BEHIND_STOP = " \"')]}*_~`$"
 _WORD = re.compile(r"(?:[^\W_]|[\u0300-\u036f])+(?:'[^\W_]+)*")
-_NUMBER_SIGN = re.compile(r"(?<!\w)no ?\Z")
-_NUMBER_NEXT = re.compile(r" *\d")
-_ABBREVIATION = re.compile(r"(?:(?<!\w)(?:dr|mr|mrs|ms|prof|vs|st)|(?<!\w)[a-z]\.[a-z])\Z")
+_ABBREVIATIONS = frozenset({"dr", "mr", "mrs", "ms", "prof", "vs", "st"})
 _TURN = re.compile(
     r"\n[ \t]*(?:#{2,}[ \t]*(?=\n)|(?:#{1,6} ?|\*\*)?(?:user|human|instruction|question|input|q)"
     r"(?:\*\*)?[ \t]*:)"
@@ -88,12 +77,15 @@ class Sentence:
         """The sentence between two offsets, the mark that ends it, the text before it."""
         self.text, self.start, self.stop, self.before = text, start, stop, before
         self.mark, self.asks = mark, "?" in mark
-        self.body = text[start:stop]
+        self.body = text[start:stop] if stop - start <= MAX_SENTENCE else ""
+        self.previous: Sentence | None = None
+        self.following: Sentence | None = None
 
     @cached_property
     def spans(self) -> list[tuple[int, int]]:
         """Offsets of the words in the answer."""
-        return [match.span() for match in _WORD.finditer(self.text, self.start, self.stop)]
+        stop = self.start + len(self.body)
+        return [match.span() for match in _WORD.finditer(self.text, self.start, stop)]
 
     @cached_property
     def words(self) -> list[str]:
@@ -122,11 +114,14 @@ def fold(text: str) -> str:
         head = head[: max(head.rfind(" "), head.rfind("\n"), 0)]
         tail = tail[min(at for at in (tail.find(" "), tail.find("\n"), EDGE) if at >= 0) :]
         text = head + "\n" * (len(text) - len(head) - len(tail)) + tail
-    text = _LATEX.sub(_spaces, text.replace("\\boxed{", " boxed:"))
+    if "\\" in text:
+        text = text.replace("\\boxed{", " boxed:")
+        text = _LATEX.sub(lambda match: " " * len(match.group()), text)
     if "<" in text or "[" in text:
         text = _TAG.sub(_untag, text)
-    text = _QUOTED.sub(_unquote, text)
-    return _OPTIONS.sub(lambda match: OPTIONS * len(match.group()), text)
+    for quoted in _QUOTED:
+        text = quoted.sub(_unquote, text)
+    return text
 
 
 def first_turn(text: str) -> int | None:
@@ -143,33 +138,32 @@ def first_turn(text: str) -> int | None:
 
 
 def sentences(text: str) -> list[Sentence]:
-    """The sentences of a folded text that hold a word or echoed options, in order."""
+    """The sentences of a folded text that hold a word or a masked place, in order."""
     found: list[Sentence] = []
     start = at = 0
     for end in [*_END.finditer(text), None]:
         stop, mark = (len(text), "") if end is None else (end.start(), end.group())
+        after = text[stop + len(mark) : stop + len(mark) + 1]
+        if mark and not mark.strip(".") and after and after not in _BEHIND_STOP:
+            continue
         if mark == ".":
-            ending = text[max(start, stop - 8) : stop]
-            numbers = _NUMBER_SIGN.search(ending) and _NUMBER_NEXT.match(text, stop + 1)
-            # "No. 5" and "Dr. No" go on.
-            if numbers or _ABBREVIATION.search(ending):
+            last = text[max(start, stop - 8) : stop].rpartition(" ")[2]
+            # "No. 5", "Dr. No" and "e.g. this" go on.
+            numbers = last in ("", "no") and text[stop + 1 : stop + 3].strip()[:1].isdigit()
+            if numbers or last in _ABBREVIATIONS or last[1:2] == ".":
                 continue
-        if OPTIONS in text[start:stop] or _WORD.search(text, start, stop):
+        if MASK in text[start:stop] or _WORD.search(text, start, stop):
             found.append(Sentence(text, start, stop, mark, text[at:start]))
             at = stop
         start = stop + len(mark)
+    for one, other in pairwise(found):
+        one.following, other.previous = other, one
     return found
-
-
-def _spaces(match: re.Match[str]) -> str:
-    return " " * len(match.group())
 
 
 def _untag(match: re.Match[str]) -> str:
     """A tag as white space of its length: none of its letters is the model's word."""
     tag = match.group()
-    if tag.strip("</> ") in WORDS["yes"] | WORDS["no"]:
-        return tag
     if label := _LABEL_TAG.fullmatch(tag):
         return f" {label.group(1)}:"
     return ("" if _STYLE_TAG.fullmatch(tag) else "\n").ljust(len(tag))
