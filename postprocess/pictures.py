@@ -25,7 +25,8 @@ from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 """What a picture file may be. PostScript is not among them: its decoder starts Ghostscript."""
 
-MAX_PIXELS = 80_000_000
+MAX_PIXELS = 89_478_485
+"""From more on, Pillow warns of a file that is made to fill the memory."""
 
 _DEPTHS = (8, 16, 32)
 _BROWSER_TYPES = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
