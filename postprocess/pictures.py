@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
 from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
@@ -219,6 +218,8 @@ def _scaled(image: Image.Image) -> Image.Image:
 
     A file of 32 bits may hold numbers of fewer: its depth is the narrowest that holds them all.
     """
+    import numpy as np
+
     if image.mode == "F":
         floats = np.asarray(image)
         if not (np.isfinite(floats).all() and floats.min() >= 0 and floats.max() <= 1):
