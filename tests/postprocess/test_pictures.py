@@ -16,6 +16,7 @@ from lmms_eval_tasks.dataset.pictures import picture_fault
 from lmms_eval_tasks.harness import build_docs, picture_of
 from postprocess import pictures
 from postprocess.publish import thumbnails
+from tests import ROOT
 
 WHITE, BLACK = (255, 255, 255), (0, 0, 0)
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n%%EOF\n"
@@ -144,7 +145,10 @@ def test_postscript_under_another_name_starts_no_program(tmp_path, monkeypatch):
     path = tmp_path / "a.png"
     path.write_bytes(EPS)
     (doc,) = build_docs([{"image": "a.png"}], {}, tmp_path)
-    with pytest.raises(pictures.PictureError, match="of sample None: no picture in JPEG, PNG"):
+    with pytest.raises(
+        pictures.PictureError,
+        match="picture of sample None: no picture in JPEG, PNG",
+    ):
         picture_of(doc)
     with pytest.raises(ValueError, match="no picture in JPEG"):
         page_picture(path, hashlib.sha256(EPS).hexdigest())
@@ -199,8 +203,6 @@ def test_the_hash_of_pixels_is_kept_until_the_file_changes(tmp_path):
 
 
 def test_no_other_module_opens_a_picture():
-    from tests import ROOT
-
     packages = ("postprocess", "lmms_eval_tasks", "model_wrappers", "pragclash")
     found = [
         str(path.relative_to(ROOT))

@@ -10,8 +10,8 @@ pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
 from postprocess.read.counts import read_by
-from postprocess.runs import rescore
 from postprocess.runs.folder import read_runs
+from pragclash.cli import score
 from tests import TESTS
 from tests.browser import drive, need_browser
 from tests.lmms_eval_tasks.annotation_fixtures import caption_folder
@@ -88,9 +88,9 @@ def test_ten_answers_are_settled_by_keyboard_and_survive_a_kill(seen, run):
 def test_the_table_changes_by_exactly_those(seen, run, capsys):
     out = run.parent / "read"
     parser = argparse.ArgumentParser()
-    rescore.add_arguments(parser)
+    score.add_arguments(parser)
     line = [str(run), "--decisions", str(run / "decisions.jsonl"), "--out", str(out)]
-    assert rescore.run(parser.parse_args(line)) == 0
+    assert score.run(parser.parse_args(line)) == 0
     assert capsys.readouterr().out.startswith("11 read by a person, 0 still open (0 read diff")
     (before,), (after,) = (read_runs([place]).runs for place in (run, out))
     old, new = before.records("pragmatch_pm"), after.records("pragmatch_pm")
@@ -104,4 +104,4 @@ def test_the_table_changes_by_exactly_those(seen, run, capsys):
             assert other == one
     assert read_by(new).person == 11
     # The run that was read is as it was, and is not written over unasked.
-    assert rescore.run(parser.parse_args(line)) == 2
+    assert score.run(parser.parse_args(line)) == 2
