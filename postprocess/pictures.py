@@ -24,7 +24,8 @@ from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 """What a picture file may be. PostScript is not among them: its decoder starts Ghostscript."""
 
-MAX_PIXELS = 100_000_000
+MAX_PIXELS = 89_478_485
+"""From more on, Pillow warns of a file that is made to fill the memory."""
 
 _DEPTHS = (8, 16, 32)
 _BROWSER_TYPES = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
@@ -94,6 +95,17 @@ def picture_of(source: Source, about: int | None = None) -> Image.Image:
         if about is not None:
             image.draft("RGB", (about, about))
         return _upright(image)
+
+
+def size_of(source: str | Path | bytes) -> tuple[int, int]:
+    """Width and height as the file says, without decoding it.
+
+    Raises:
+        PictureError: As in `picture_of`.
+    """
+    with _opened(source) as image:
+        width, height = image.size
+    return width, height
 
 
 def browser_picture(source: str | Path | bytes) -> Encoded:
@@ -206,7 +218,6 @@ def _scaled(image: Image.Image) -> Image.Image:
 
     A file of 32 bits may hold numbers of fewer: its depth is the narrowest that holds them all.
     """
-    # Here alone: most pictures need none of it, and finding the sample must stay light.
     import numpy as np
 
     if image.mode == "F":

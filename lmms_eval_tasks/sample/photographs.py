@@ -16,7 +16,6 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-
 LONGEST_SIDE = 640
 """Pixels; larger photographs are made smaller so that the demo stays light."""
 
