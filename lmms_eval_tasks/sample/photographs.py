@@ -104,8 +104,10 @@ def sample_rows(benchmark: str) -> list[dict[str, Any]]:
     Raises:
         ValueError: The benchmark has no sample.
     """
-    if not benchmark.isidentifier() or not _file(f"{benchmark}.jsonl").is_file():
-        raise ValueError(f"no sample for {benchmark!r}: no file {benchmark!r:.60}.jsonl here")
+    names = (file.name.partition(".jsonl") for file in resources.files(__package__).iterdir())
+    with_sample = sorted(name for name, ending, _ in names if ending)
+    if benchmark not in with_sample:
+        raise ValueError(f"no sample for {benchmark!r}; there is one for {', '.join(with_sample)}")
     return [json.loads(line) for line in _data(f"{benchmark}.jsonl").splitlines()]
 
 
