@@ -6,7 +6,7 @@ import re
 import pytest
 
 from postprocess.measure import pragmatch
-from postprocess.measure.estimate import estimate, test_of
+from postprocess.measure.estimate import difference, estimate
 from postprocess.measure.metric import registry, value
 from postprocess.tables.model import baselines, columns_of
 from tests import ROOT
@@ -49,7 +49,7 @@ def test_interval_test_and_column_follow_from_the_entry(metric):
     ]
     found = estimate(metric, frames[0])
     assert (found.value, found.n, found.method) == (0.8, 10, "wilson")
-    assert test_of(metric, *frames).p_value == pytest.approx(2 * 0.5**6)
+    assert difference(metric, *frames).test.exact == pytest.approx(2 * 0.5**6)
     known = registry([*pragmatch.METRICS.values(), metric])
     (column,) = columns_of(known, "pl_acc")
     chance, always_no = baselines([column])

@@ -8,7 +8,8 @@ from postprocess.benchmarks.base import TableMaker
 from postprocess.benchmarks.pragmatch_tasks import CUES
 from postprocess.measure.estimate import against_none
 from postprocess.measure.pragmatch import METRICS
-from postprocess.measure.stats import Estimate
+from postprocess.measure.significance import disagreement
+from postprocess.measure.stats import EMPTY, Estimate
 from postprocess.runs.folder import Run
 from postprocess.tables import papers
 from postprocess.tables.model import (
@@ -22,7 +23,9 @@ from postprocess.tables.model import (
     Column,
     Draft,
     Row,
+    as_family,
     baselines,
+    cell_of_difference,
     columns_of,
     count,
 )
@@ -99,13 +102,18 @@ def table3(build: Builder) -> Draft:
     rows = baselines([c._replace(chance=None) if "flip" in c.key else c for c in _TABLE3], 2)
     for run in build.runs:
         for prompt, suffix in list(PROMPTS.items())[:2]:
-            for cue in CUES:
-                cells, tasks = _cue_cells(build, run, cue, suffix)
+            found = {cue: _cue_cells(build, run, cue, suffix) for cue in CUES}
+            for key in ("p.flip_difference", "m.flip_difference"):
+                tested = {cue: cells[key] for cue, (cells, _) in found.items() if key in cells}
+                for cue, cell in as_family(tested).items():
+                    found[cue][0][key] = cell
+            for cue, (cells, tasks) in found.items():
                 rows.append(build.row(run, (PROMPT_TITLES[prompt], cue), cells, tasks))
     notes = (
         f"{papers.PRAGMATCH}; a range is the paper's range over the three cues",
         "P and M here are the unedited captions of the same pictures",
-        "differences are paired over pictures; the JSON holds their exact McNemar p values",
+        "differences are paired over pictures; Holm: over the three cues of one model, prompt and "
+        "edit",
     )
     heads = ("model", "prompt", "cue")
     return Draft("PragMatch, cue edits", heads, _TABLE3, (*rows, *build.paper_rows()), notes)
@@ -126,8 +134,9 @@ def _cue_cells(
         left_out += frame.left_out
         for column in columns:
             if column.metric == "flip_difference":
-                test = against_none(METRICS[column.metric], frame)
-                out[column.key] = out[column.key]._replace(p_value=test.p_value)
+                test = against_none(METRICS[column.metric], frame, build.options.sampling)
+                why = disagreement(out[column.key].estimate or EMPTY, test, build.options.level)
+                out[column.key] = out[column.key]._replace(test=test, why=why)
     out["left_out"] = count(left_out) if build.has(run, tasks) else Cell()
     return out, tasks
 
@@ -160,7 +169,8 @@ def table4(build: Builder) -> Draft:
                 rows.append(Row(named, "difference", cells, build.marks(run, used)))
     notes = (
         f"{papers.PRAGMATCH}: {papers.TABLE4_NOTE}",
-        "differences are in points, paired over the pictures that both forms have",
+        "differences are in points, paired over the pictures that both forms have; Holm: over all "
+        "differences of the row",
     )
     heads = ("model", "prompt", "shown")
     return Draft("PragMatch, with and without the picture", heads, _TABLE4, tuple(rows), notes)
@@ -176,15 +186,15 @@ def _modality_differences(build: Builder, run: Run, suffix: str) -> dict[str, Ce
     main = both("pml") or both("pm")
     if main:
         for key, one in build.differences(run, *main).items():
-            cells[key] = Cell(one.estimate, p_value=one.p_value)
+            cells[key] = cell_of_difference(one)
             if key == "pair_acc":
                 cells["n"] = count(one.estimate.n)
     for column, cue in zip(_BOTH, CUES, strict=True):
         edited = both(f"p_minus_m_plus_{cue}")
         found = build.differences(run, *edited).get(column.metric) if edited else None
         if found is not None:
-            cells[column.key] = Cell(found.estimate, p_value=found.p_value)
-    return cells
+            cells[column.key] = cell_of_difference(found)
+    return as_family(cells)
 
 
 _HUMAN = (

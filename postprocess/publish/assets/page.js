@@ -73,8 +73,11 @@
           `${f(cell.low, table.digits)} to ${f(cell.high, table.digits)}`));
       }
       if (known(cell.p_value)) {
-        parts.push(h("span", { class: "range" }, `p ${cell.p_value.toPrecision(2)}`));
+        parts.push(h("span", { class: "range" }, `p ${cell.at_most ? "≤ " : ""}${cell.p_value.toPrecision(2)}`
+          + (known(cell.holm) ? `, Holm ${cell.holm.toPrecision(2)}` : "")));
       }
+      if (cell.n_is_another) parts.push(h("span", { class: "range" }, `n ${cell.n}`));
+      if (row.too_few && known(cell.low)) parts.push(h("span", { class: "range" }, "too few pictures"));
     } else if (cell.command) {
       parts.push(h("span", { class: "soft" }, `not run (${table.missing.indexOf(cell.command) + 1})`));
     } else if (row.kind === "model") {
