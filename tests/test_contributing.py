@@ -12,7 +12,6 @@ from postprocess.tables.model import baselines, columns_of
 from tests import ROOT
 from tests.postprocess.pragmatch_answers import answers_from
 
-test_of.__test__ = False
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 ((CODE,), (KNOWN,)) = (
     re.findall(rf"```{kind}\n(.*?)```", TEXT, re.S) for kind in ("python", "json")

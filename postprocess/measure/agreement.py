@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from postprocess.measure import pragmatch as metrics
 from postprocess.measure import intervals, stats
+from postprocess.measure import pragmatch as metrics
 from postprocess.measure.estimate import Sampling, estimates
 from postprocess.measure.groups import Answer, Slots
 from postprocess.measure.stats import Estimate, Floats

@@ -8,6 +8,7 @@ they were pictures.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -97,7 +98,8 @@ def _fitting(metric: Metric, frame: Frame, level: float) -> Estimate:
         return intervals.mean(top / bottom[0], level=level)
     parts = [counted(frame, part) for part in formula.parts]
     if metric.kind == "f1":
-        return intervals.f1(*parts, level)
+        hits, false_alarms, misses = parts
+        return intervals.f1(hits, false_alarms, misses, level)
     if metric.kind == "excess":
         return intervals.excess(parts[1], parts[2], level)
     low, high = metric.bounds
@@ -182,12 +184,10 @@ def _by_swapping(
     """The difference of two figures that are no mean over pictures, and its permutation test."""
     formula, n = metric.formula, len(a.ids)
     sides = [_interval(metric, one, how.level) for one in (a, b)]
-    left = [intervals.left_out(lambda w, one=one: formula(one, w), n) for one in (a, b)]
+    left = [intervals.left_out(partial(formula, one), n) for one in (a, b)]
     both = stacked(a, b)
-    parts: Iterable[object] = (
-        (formula.top, formula.bottom) if isinstance(formula, Rate) else formula.parts
-    )
-    told = [[counted(one, part) for part in parts or one.columns] for one in (a, b)]  # type: ignore[arg-type]
+    parts = (formula.top, formula.bottom) if isinstance(formula, Rate) else formula.parts
+    told = [[counted(one, part) for part in parts or one.columns] for one in (a, b)]
     same = np.all(
         [np.isclose(x, y, rtol=0, atol=0, equal_nan=True) for x, y in zip(*told, strict=True)],
         axis=0,
@@ -195,7 +195,7 @@ def _by_swapping(
     test = significance.swap(
         lambda w: formula(both, w), n, differing=np.flatnonzero(~same), seed=how.seed
     )
-    return intervals.difference(*sides, *left), test
+    return intervals.difference(sides[0], sides[1], left[0], left[1]), test
 
 
 def differences(

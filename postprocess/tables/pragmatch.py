@@ -177,24 +177,58 @@ def table4(build: Builder) -> Draft:
 
 
 def _modality_differences(build: Builder, run: Run, suffix: str) -> dict[str, Cell]:
-    cells: dict[str, Cell] = {}
-
-    def both(family: str) -> tuple[str, str] | None:
-        task, other = f"pragmatch_{family}{suffix}", f"pragmatch_{family}_text_only{suffix}"
-        return (task, other) if task in run.tasks and other in run.tasks else None
-
-    main = both("pml") or both("pm")
-    if main:
-        for key, one in build.differences(run, *main).items():
-            cells[key] = cell_of_difference(one)
-            if key == "pair_acc":
-                cells["n"] = count(one.estimate.n)
+    forms = (f"pragmatch_{{}}{suffix}", f"pragmatch_{{}}_text_only{suffix}")
+    main = _both(run, *forms, "pml", "pm")
+    cells = _differences(build, run, *main) if main else {}
     for column, cue in zip(_BOTH, CUES, strict=True):
-        edited = both(f"p_minus_m_plus_{cue}")
+        edited = _both(run, *forms, f"p_minus_m_plus_{cue}")
         found = build.differences(run, *edited).get(column.metric) if edited else None
         if found is not None:
             cells[column.key] = cell_of_difference(found)
     return as_family(cells)
+
+
+_PROMPTS = (*_TABLE1[:7], *columns_of(METRICS, "group_acc"), *_COUNTS)
+
+
+def prompts(build: Builder) -> Draft:
+    """The main and the paraphrased prompt on the same captions, and the paired difference."""
+    rows = baselines(_PROMPTS, 1)
+    for run in build.runs:
+        used: list[str] = []
+        for prompt in ("zero_shot", "zero_shot_b"):
+            tasks = [f"{task}{PROMPTS[prompt]}" for task in _MAIN]
+            used += tasks
+            cells = _main_cells(build, run, PROMPTS[prompt], _PROMPTS)
+            rows.append(build.row(run, (PROMPT_TITLES[prompt],), cells, tasks))
+        main = _both(run, "pragmatch_{}", "pragmatch_{}_prompt_b", "pml", "pm")
+        if main:
+            head = (run.label, f"{PROMPT_TITLES['zero_shot']} less {PROMPT_TITLES['zero_shot_b']}")
+            cells = as_family(_differences(build, run, *main))
+            rows.append(Row(head, "difference", cells, build.marks(run, used)))
+    notes = (
+        "one prompt is one draw: what the paraphrase moves, a model's rank may owe to the wording",
+        "differences are in points, paired over the pictures that both prompts have; Holm: over "
+        "all differences of the row",
+    )
+    return Draft("PragMatch, two wordings", ("model", "prompt"), _PROMPTS, tuple(rows), notes)
+
+
+def _both(run: Run, form: str, other: str, *families: str) -> tuple[str, str] | None:
+    """The first family of which the run holds both forms."""
+    for family in families:
+        if {form.format(family), other.format(family)} <= run.tasks.keys():
+            return form.format(family), other.format(family)
+    return None
+
+
+def _differences(build: Builder, run: Run, task: str, other: str) -> dict[str, Cell]:
+    cells = {}
+    for key, one in build.differences(run, task, other).items():
+        cells[key] = cell_of_difference(one)
+        if key == "pair_acc":
+            cells["n"] = count(one.estimate.n)
+    return cells
 
 
 _HUMAN = (
@@ -253,6 +287,10 @@ def _any_text_only(runs: Sequence[Run]) -> bool:
     return any("text_only" in task for run in runs for task in run.tasks)
 
 
+def _any_paraphrase(runs: Sequence[Run]) -> bool:
+    return any(task.endswith(PROMPTS["zero_shot_b"]) for run in runs for task in run.tasks)
+
+
 _MAIN = ("pragmatch_pml", "pragmatch_pm")
 _MODAL = ("", "_cot", "_text_only", "_text_only_cot")
 TABLES = {
@@ -260,6 +298,9 @@ TABLES = {
     "table3": TableMaker(table3, _with(_cued("p_minus", "m_plus", "p_minus_m_plus"), _MODAL[:2])),
     "table4": TableMaker(
         table4, _with([*_MAIN, *_cued("p_minus_m_plus")], _MODAL), shown=_any_text_only
+    ),
+    "table_prompts": TableMaker(
+        prompts, _with(_MAIN, ("", PROMPTS["zero_shot_b"])), shown=_any_paraphrase
     ),
     "human": TableMaker(human, _MAIN, takes=lambda run: run.model in HUMANS),
 }

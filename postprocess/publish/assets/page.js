@@ -627,7 +627,7 @@
         Object.keys(t.generation).length ? [h("dt", null, "generation"),
           h("dd", null, Object.entries(t.generation).map(([k, v]) => `${k} ${v}`).join(", "))] : null),
       t.prompt ? h("pre", null, t.prompt) : null)))))));
-  document.getElementById("foot").textContent = `Bootstrap: ${data.settings.draws} resamples of pictures, seed `
+  document.getElementById("foot").textContent = `Intervals and tests are over pictures; tests that draw, seed `
     + `${data.settings.seed}. This page loads nothing from anywhere.`;
   document.documentElement.setAttribute("data-ready", "true");
 })();
