@@ -223,11 +223,12 @@ def _both(run: Run, form: str, other: str, *families: str) -> tuple[str, str] | 
 
 
 def _differences(build: Builder, run: Run, task: str, other: str) -> dict[str, Cell]:
-    cells = {}
-    for key, one in build.differences(run, task, other).items():
-        cells[key] = cell_of_difference(one)
-        if key == "pair_acc":
-            cells["n"] = count(one.estimate.n)
+    """The differences that the tables of two forms show; Holm's family is no larger than that."""
+    found = build.differences(run, task, other)
+    shown = [column.key for column in _PROMPTS if column.key in found]
+    cells = {key: cell_of_difference(found[key]) for key in shown}
+    if "pair_acc" in found:
+        cells["n"] = count(found["pair_acc"].estimate.n)
     return cells
 
 

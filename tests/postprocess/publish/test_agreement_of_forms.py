@@ -56,7 +56,7 @@ def test_every_form_agrees_on_interval_p_and_n(tmp_path, capsys):
     ]
     compared = json.loads(printed(capsys, "compare", a, b, "--json"))["tasks"][0]["differences"]
     screen = printed(capsys, "compare", a, b)
-    page = payload(runs, Options())
+    page = payload(runs, Options(), {}, with_media=False)
     (shown,) = [t for t in page["tables"] if t["table"] == "table4"]
     (on_page,) = [one["cells"] for one in shown["rows"] if one["kind"] == "difference"]
     seen = 0
@@ -109,9 +109,9 @@ def test_no_flip_of_nineteen_has_an_interval(tmp_path, capsys):
     folder = written(tmp_path / "run", told, 19)
     made = json.loads(printed(capsys, "tables", "table3", "--runs", folder, "--format", "json"))
     (cell,) = [
-        r["cells"]["p.flip_difference"]
-        for r in made["rows"]
-        if r["head"][-1] == "lexical" and r["head"][1] == "zero-shot"
+        row["cells"]["p.flip_difference"]
+        for row in made["rows"]
+        if row["kind"] == "model" and row["head"][1:] == ["zero-shot", "lexical"]
     ]
     assert (cell["value"], cell["p_value"]) == (0, 1)
     assert cell["low"] == pytest.approx(-16.8, abs=0.1) and cell["high"] == pytest.approx(
