@@ -73,9 +73,11 @@ def test_every_form_agrees_on_interval_p_and_n(tmp_path, capsys):
         assert in_csv == pytest.approx(want, rel=1e-3, abs=1e-4)
         points = figure(row.cells[key].estimate, column._replace(unit="points"), 1)
         text = f"{points} {p_text(row.cells[key].test, row.cells[key].adjusted)}"
-        assert text in render(table, "md") and text in render(table, "latex")
+        assert text in render(table, "md")
+        assert text in render(table, "latex")
         assert f"[{want[0]:+.1f}, {want[1]:+.1f}]" in screen
-        assert cell["exact"] == one["exact"] and cell["holm"] >= cell["p_value"]
+        assert cell["exact"] == one["exact"]
+        assert cell["holm"] >= cell["p_value"]
     assert seen >= 4
 
 
@@ -89,7 +91,8 @@ def test_ten_copies_of_a_small_difference_are_beyond_doubt(tmp_path, capsys):
     made = json.loads(printed(capsys, "tables", "table4", "--runs", folder, "--format", "json"))
     (cells,) = [row["cells"] for row in made["rows"] if row["kind"] == "difference"]
     assert cells["accuracy"]["value"] == pytest.approx(-100 * 20 / 190)
-    assert cells["accuracy"]["p_value"] < 1e-6 and cells["accuracy"]["exact"] < 1e-11
+    assert cells["accuracy"]["p_value"] < 1e-6
+    assert cells["accuracy"]["exact"] < 1e-11
     assert cells["accuracy"]["high"] < 0
 
 
@@ -101,7 +104,8 @@ def test_yes_against_no_is_beyond_doubt(tmp_path, capsys):
     (task,) = json.loads(printed(capsys, "compare", a, b, "--json"))["tasks"]
     found = {one["metric"]: one for one in task["differences"]}
     assert found["accuracy"]["difference"] == pytest.approx(-0.025)
-    assert found["accuracy"]["p_value"] < 1e-6 and found["pair_acc"]["p_value"] < 1e-6
+    assert found["accuracy"]["p_value"] < 1e-6
+    assert found["pair_acc"]["p_value"] < 1e-6
 
 
 def test_no_flip_of_nineteen_has_an_interval(tmp_path, capsys):
@@ -114,9 +118,8 @@ def test_no_flip_of_nineteen_has_an_interval(tmp_path, capsys):
         if row["kind"] == "model" and row["head"][1:] == ["zero-shot", "lexical"]
     ]
     assert (cell["value"], cell["p_value"]) == (0, 1)
-    assert cell["low"] == pytest.approx(-16.8, abs=0.1) and cell["high"] == pytest.approx(
-        16.8, abs=0.1
-    )
+    assert cell["low"] == pytest.approx(-16.8, abs=0.1)
+    assert cell["high"] == pytest.approx(16.8, abs=0.1)
 
 
 def test_a_row_of_few_pictures_says_so(tmp_path, capsys):
@@ -142,4 +145,5 @@ def test_two_wordings_stand_side_by_side(tmp_path, capsys):
     argv = ("tables", "table_prompts", "--runs", folder, "--format", "json")
     made = json.loads(printed(capsys, *argv))
     (cells,) = [row["cells"] for row in made["rows"] if row["kind"] == "difference"]
-    assert cells["accuracy"]["value"] == -50 and cells["n"]["value"] == 12
+    assert cells["accuracy"]["value"] == -50
+    assert cells["n"]["value"] == 12
