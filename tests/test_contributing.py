@@ -6,13 +6,12 @@ import re
 import pytest
 
 from postprocess.measure import pragmatch
-from postprocess.measure.estimate import estimate, test_of
+from postprocess.measure.estimate import difference, estimate
 from postprocess.measure.metric import registry, value
 from postprocess.tables.model import baselines, columns_of
 from tests import ROOT
 from tests.postprocess.pragmatch_answers import answers_from
 
-test_of.__test__ = False
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 ((CODE,), (KNOWN,)) = (
     re.findall(rf"```{kind}\n(.*?)```", TEXT, re.S) for kind in ("python", "json")
@@ -49,7 +48,7 @@ def test_interval_test_and_column_follow_from_the_entry(metric):
     ]
     found = estimate(metric, frames[0])
     assert (found.value, found.n, found.method) == (0.8, 10, "wilson")
-    assert test_of(metric, *frames).p_value == pytest.approx(2 * 0.5**6)
+    assert difference(metric, *frames).test.exact == pytest.approx(2 * 0.5**6)
     known = registry([*pragmatch.METRICS.values(), metric])
     (column,) = columns_of(known, "pl_acc")
     chance, always_no = baselines([column])

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from postprocess.measure import intervals, stats
 from postprocess.measure import pragmatch as metrics
-from postprocess.measure import stats
 from postprocess.measure.estimate import Sampling, estimates
 from postprocess.measure.groups import Answer, Slots
 from postprocess.measure.stats import Estimate, Floats
@@ -134,7 +134,7 @@ def agreement(
         table = np.zeros((len(pictures), len(labels), len(labels)))
         np.add.at(table, (where, left, right), 1)
         same = np.trace(table, axis1=1, axis2=2)
-        raw = stats.rate(same, table.sum(axis=(1, 2)), draws=draws, seed=seed, level=level)
+        raw = intervals.ratio(same, table.sum(axis=(1, 2)), level)
         counts = tuple(tuple(int(n) for n in row) for row in table.sum(axis=0))
         highest = None if raw.value is None else ceiling(raw.value, len(labels))
         kappa = _kappa(left, right, table, draws, seed, level)
@@ -168,9 +168,9 @@ def people(
     """
     clean = [row for row in rows if row["edit"] is None]
     answers = {name: _answers(own, clean) for name, own in sorted(votes.items())}
-    out = [_person(name, own, draws, seed, level) for name, own in answers.items()]
+    out = [_person(name, own, seed, level) for name, own in answers.items()]
     if len(out) > 1:
-        out.append(_mean(list(answers.values()), draws, seed, level))
+        out.append(_mean(list(answers.values()), level))
     return out
 
 
@@ -237,13 +237,13 @@ def _answers(votes: Votes, rows: Sequence[Mapping[str, Any]]) -> list[Answer]:
     return out
 
 
-def _person(name: str, answers: Sequence[Answer], draws: int, seed: int, level: float) -> People:
+def _person(name: str, answers: Sequence[Answer], seed: int, level: float) -> People:
     frames = {slots: metrics.frame(answers, slots) for slots in (metrics.PM, metrics.PML)}
     kept = (
         (metrics.PM, ("accuracy", "acc_p", "acc_m", "pair_acc", "independence")),
         (metrics.PML, ("acc_l", "group_acc")),
     )
-    how = Sampling(draws, seed, level)
+    how = Sampling(seed, level)
     found: dict[str, Estimate] = {}
     for slots, names in kept:
         found |= estimates([metrics.METRICS[name] for name in names], frames[slots], how)
@@ -252,7 +252,7 @@ def _person(name: str, answers: Sequence[Answer], draws: int, seed: int, level: 
     return People(name, known, int(pairs["whole"].sum()), pairs.left_out)
 
 
-def _mean(answers: Sequence[Sequence[Answer]], draws: int, seed: int, level: float) -> People:
+def _mean(answers: Sequence[Sequence[Answer]], level: float) -> People:
     pairs, n_pairs = _mean_counts(answers, metrics.PM)
     groups, _ = _mean_counts(answers, metrics.PML)
     counts = {
@@ -264,7 +264,7 @@ def _mean(answers: Sequence[Sequence[Answer]], draws: int, seed: int, level: flo
         "group_acc": (groups["all"], 1),
     }
     found = {
-        name: stats.rate(top, np.full(len(top), items), draws=draws, seed=seed, level=level)
+        name: intervals.mean(np.clip(top / items, 0, 1), level=level)
         for name, (top, items) in counts.items()
         if len(top)
     }

@@ -106,9 +106,7 @@ def _counted(name: str) -> Rate:
 
 def _rate(name: str, title: str, doc: str, column: str | None = None, **other: Any) -> Metric:
     """A rate over documents."""
-    other = {"kind": "rate", "interval": "rate", "alone": True, **other}
-    if other.get("compared"):
-        other["test"] = "mcnemar"
+    other = {"kind": "rate", "alone": True, **other}
     return Metric(name, title, doc, "documents", _counted(column or name), **other)
 
 
@@ -274,6 +272,7 @@ METRICS: dict[str, Metric] = registry(
             "documents",
             of_sums(_bias, *_LETTER_COLUMNS, over="n.letter.A"),
             kind="number",
+            bounds=(0.0, 0.75),
             higher_is_better=False,
         ),
         *(
@@ -311,6 +310,7 @@ METRICS: dict[str, Metric] = registry(
             "documents",
             Formula(_mean_kappa, "judged"),
             kind="number",
+            bounds=(-1.0, 1.0),
         ),
         _total("n_judged", "n judged", "Rows that all of them judged", "judged", True),
         _total("n_unjudged", "unjudged", "The other rows", "unjudged", False),

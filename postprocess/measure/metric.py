@@ -1,9 +1,9 @@
 """What a metric is: one entry that says everything about a figure, with the one formula for it.
 
-A formula takes a frame (counts by picture) and weights of shape (draws, pictures) and gives one
-value a draw: all ones are the figure itself, the weights of a resample its bootstrap, and zeros
-leave a picture out. So a figure, its interval and its paired test can never rest on two different
-definitions. Nothing here knows a benchmark, draws a random number, or reads an answer.
+A formula takes a frame (counts by picture) and weights of shape (rows, pictures) and gives one
+value a row: all ones are the figure itself, and zeros leave a picture out. So a figure, its
+interval and its paired test can never rest on two different definitions. Nothing here knows a
+benchmark, draws a random number, or reads an answer.
 """
 
 from __future__ import annotations
@@ -48,6 +48,16 @@ class Frame:
         return Frame(tuple(self.ids[i] for i in chosen), columns, self.left_out)
 
 
+def stacked(a: Frame, b: Frame) -> Frame:
+    """Both frames as one, A's pictures first; of the columns that both have."""
+    columns = {
+        name: np.concatenate([values, b.columns[name]])
+        for name, values in a.columns.items()
+        if name in b.columns
+    }
+    return Frame(a.ids + b.ids, columns, a.left_out)
+
+
 Column: TypeAlias = str | Callable[[Frame], Floats]
 """Counts by picture: a column of the frame, or something computed from columns."""
 
@@ -65,6 +75,8 @@ class Formula:
     """Frame, and weights of shape (draws, pictures), to values of shape (draws,); NaN is n/a."""
     over: Column
     """Not 0 for the pictures that the figure rests on."""
+    parts: tuple[Column, ...] = ()
+    """All that it is computed from, by picture: two sides alike in these are alike in it."""
 
     def __call__(self, frame: Frame, weights: Floats) -> Floats:
         """The figure under each row of weights."""
@@ -81,6 +93,8 @@ class Rate:
 
     top: Column
     bottom: Column
+    step: float = 1.0
+    """The least by which `top` can move in one picture: one half where ties count half."""
 
     def __call__(self, frame: Frame, weights: Floats) -> Floats:
         """The rate under each row of weights; NaN out of nothing."""
@@ -98,7 +112,9 @@ class Rate:
 
 def of_sums(combine: Callable[..., Floats], *parts: Column, over: Column) -> Formula:
     """A formula that is a function of several sums over pictures, elementwise in the draws."""
-    return Formula(lambda frame, w: combine(*(w @ counted(frame, part) for part in parts)), over)
+    return Formula(
+        lambda frame, w: combine(*(w @ counted(frame, part) for part in parts)), over, parts
+    )
 
 
 def total(column: Column) -> Formula:
@@ -113,10 +129,11 @@ def _everywhere(frame: Frame) -> Floats:
 LEFT_OUT = Formula(lambda frame, w: np.full(len(w), float(frame.left_out)), _everywhere)
 """How many pictures are no part of the figures; a property of the frame, whatever the weights."""
 
-Kind: TypeAlias = Literal["accuracy", "rate", "f1", "auroc", "difference", "number", "count"]
-Interval: TypeAlias = Literal["wilson", "rate", "bootstrap", "none"]
-"""`wilson`: one yes or no a picture. `rate`: several, where all agree as `wilson`. `none`: none."""
-Test: TypeAlias = Literal["mcnemar", "none"]
+Kind: TypeAlias = Literal[
+    "accuracy", "rate", "f1", "auroc", "difference", "excess", "number", "count"
+]
+"""With the formula it chooses interval and test (`postprocess.measure.estimate`). `f1`: the parts
+are hits, false alarms and misses. `excess`: the second and third part are the two sides."""
 
 
 @dataclass(frozen=True)
@@ -137,8 +154,8 @@ class Metric:
     always_no: float | None = None
     """What a model reaches that always says No (in CLASH: never flags a conflict)."""
     higher_is_better: bool | None = True
-    interval: Interval = "bootstrap"
-    test: Test = "none"
+    bounds: tuple[float, float] = (0.0, 1.0)
+    """Between which a figure that is no mean over pictures lies."""
     compared: bool = False
     """Whether two models are compared by it."""
     alone: bool = False
@@ -149,7 +166,7 @@ class Metric:
     @property
     def unit(self) -> str:
         """`percent`, `points`, `number` or `count`: how a table prints it."""
-        units = {"difference": "points", "number": "number", "count": "count"}
+        units = {"difference": "points", "excess": "points", "number": "number", "count": "count"}
         return units.get(self.kind, "percent")
 
 

@@ -148,8 +148,6 @@ def _of_slot(name: str, slot: str, what: str, always_no: float) -> Metric:
         _accuracy(slot),
         chance=0.5,
         always_no=always_no,
-        interval="wilson",
-        test="mcnemar",
         compared=True,
         slot=slot,
     )
@@ -166,8 +164,6 @@ def _of_pictures(
         _all_right(*slots),
         chance=0.5 ** len(slots),
         always_no=always_no,
-        interval="wilson",
-        test="mcnemar",
         compared=True,
     )
 
@@ -182,8 +178,6 @@ METRICS: dict[str, Metric] = registry(
             Rate("right", "items"),
             chance=0.5,
             always_no=0.5,
-            interval="rate",
-            test="mcnemar",
             compared=True,
         ),
         Metric(
@@ -206,7 +200,7 @@ METRICS: dict[str, Metric] = registry(
             "AUROC",
             "AUROC of log P(Yes) - log P(No) on P against M; ties count half, n/a without scores",
             "pairs",
-            Formula(_ranked, _both_scored),
+            Formula(_ranked, _both_scored, ("s.positive", "s.negative")),
             kind="auroc",
             chance=0.5,
             always_no=0.5,
@@ -217,11 +211,10 @@ METRICS: dict[str, Metric] = registry(
             "P ranked above M",
             "Share of pictures whose P scores above their M; ties count half",
             "pairs",
-            Rate(_won, _both_scored),
+            Rate(_won, _both_scored, step=0.5),
             kind="rate",
             chance=0.5,
             always_no=0.5,
-            interval="rate",
             compared=True,
         ),
         Metric(
@@ -298,7 +291,6 @@ METRICS: dict[str, Metric] = registry(
             kind="rate",
             always_no=0.0,
             higher_is_better=None,
-            interval="rate",
             compared=True,
             alone=True,
         ),
@@ -311,7 +303,6 @@ METRICS: dict[str, Metric] = registry(
             kind="rate",
             always_no=0.0,
             higher_is_better=False,
-            interval="rate",
             alone=True,
         ),
         Metric(
@@ -323,7 +314,6 @@ METRICS: dict[str, Metric] = registry(
             kind="rate",
             always_no=0.0,
             higher_is_better=False,
-            interval="rate",
             alone=True,
         ),
         Metric(
@@ -364,7 +354,7 @@ METRICS: dict[str, Metric] = registry(
                 *_PRODUCT,
                 over=_pairs,
             ),
-            kind="difference",
+            kind="excess",
             always_no=0.0,
         ),
         Metric(
@@ -375,7 +365,6 @@ METRICS: dict[str, Metric] = registry(
             Formula(_calibration_error, _both_scored),
             kind="number",
             higher_is_better=False,
-            interval="none",
         ),
         Metric(
             "threshold_accuracy",

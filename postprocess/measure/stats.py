@@ -227,54 +227,6 @@ def bootstrap_ratio(
     return bootstrap(value, ratio(sums[:, 0], sums[:, 1]), len(counts), level)
 
 
-def unanimous(top: npt.ArrayLike, bottom: npt.ArrayLike, level: float = LEVEL) -> Estimate | None:
-    """Wilson's interval of a rate over items where every picture is all right or all wrong.
-
-    Then the picture itself is one yes or no, whatever its number of items, and a bootstrap of a
-    rate of 0 or 1 would claim certainty.
-
-    Args:
-        top: Shape (pictures,): items counted, by picture.
-        bottom: Shape (pictures,): items, by picture; pictures without items are ignored.
-        level: Coverage, 0 to 1.
-
-    Returns:
-        None where pictures are split within, or have different numbers of items and differ.
-
-    >>> unanimous([2, 0], [2, 2]).value
-    0.5
-    >>> unanimous([1, 0], [2, 2]) is None
-    True
-    """
-    counted, items = _one_dimensional(top), _one_dimensional(bottom)
-    counted, items = counted[items > 0], items[items > 0]
-    whole = counted == items
-    if not (whole | (counted == 0)).all():
-        return None
-    if len(items) and (items != items[0]).any() and 0 < whole.sum() < len(whole):
-        return None
-    return wilson(int(whole.sum()), len(whole), level)
-
-
-def rate(
-    top: npt.ArrayLike,
-    bottom: npt.ArrayLike,
-    *,
-    draws: int = DRAWS,
-    seed: int = SEED,
-    level: float = LEVEL,
-) -> Estimate:
-    """A rate of items over pictures: Wilson where a picture is one unit, else the bootstrap.
-
-    >>> rate([1, 0, 1], [1, 1, 1]).method, rate([1, 0, 1], [2, 2, 2]).method
-    ('wilson', 'bootstrap')
-    """
-    plain = unanimous(top, bottom, level)
-    if plain is not None:
-        return plain
-    return bootstrap_ratio(top, bottom, draws=draws, seed=seed, level=level)
-
-
 def mcnemar(right_a: npt.ArrayLike, right_b: npt.ArrayLike) -> McNemar:
     """The exact test of two models on the same units.
 

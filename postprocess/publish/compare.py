@@ -1,7 +1,7 @@
 """Two runs on the same pictures, difference by difference.
 
 Everything is paired: only units (complete pictures, documents) that both runs answered count, the
-interval comes from resamples of pictures that both share, and so does the p value. The units on
+interval and its test rest on the pictures that both share. The units on
 which the two differ are listed, because they are what one wants to look at next.
 """
 
@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 from postprocess.benchmarks.base import owner
 from postprocess.measure.estimate import Difference, differences
+from postprocess.measure.intervals import too_few
+from postprocess.measure.significance import holm
 from postprocess.runs.folder import Run, Runs
 from postprocess.tables.build import identities_of
 from postprocess.tables.model import DEFAULT, Builder, Options
@@ -85,8 +87,15 @@ def _compare(build: Builder, a: Run, b: Run, task: str) -> TaskComparison:
     return TaskComparison(task, n, only_a, only_b, found, differing)
 
 
+def _adjusted(comparison: Comparison) -> dict[tuple[str, str], float | None]:
+    """Holm's p of every difference, over all tasks and metrics of the comparison."""
+    found = {(one.task, d.metric): d for one in comparison.tasks for d in one.differences}
+    return dict(zip(found, holm([d.test.p_value for d in found.values()]), strict=True))
+
+
 def as_json(comparison: Comparison) -> dict[str, Any]:
     """A comparison as JSON values; rates as proportions."""
+    adjusted = _adjusted(comparison)
     return {
         "a": comparison.a.label,
         "b": comparison.b.label,
@@ -107,7 +116,13 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
                         "low": d.estimate.low,
                         "high": d.estimate.high,
                         "n": d.estimate.n,
-                        "p_value": d.p_value,
+                        "p_value": d.test.p_value,
+                        "exact": d.test.exact,
+                        "differ": d.test.differ,
+                        "at_most": d.test.at_most,
+                        "holm": adjusted[one.task, d.metric],
+                        "why": d.why,
+                        "too_few": too_few(d.estimate.n),
                         "only_a": d.only_a,
                         "only_b": d.only_b,
                     }
@@ -122,15 +137,18 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
 
 def as_text(comparison: Comparison) -> str:
     """A comparison to be read on a screen."""
+    adjusted = _adjusted(comparison)
     lines = [f"A: {comparison.a.label}", f"B: {comparison.b.label}"]
     lines += [f"  {note}" for note in comparison.notes]
     for one in comparison.tasks:
         lines += ["", f"{one.task}: {one.n} in both"]
         if one.only_in_a or one.only_in_b:
             lines[-1] += f"; left out: {one.only_in_a} only in A, {one.only_in_b} only in B"
-        head = f"  {'':<18}{'A':>7}{'B':>7}{'A-B':>8}  {'interval':<18}{'p':>9}"
+        head = f"  {'':<18}{'A':>7}{'B':>7}{'A-B':>8}  {'interval':<18}{'p':>9}{'Holm':>9}{'n':>6}"
         lines.append(f"{head}  only A, only B")
-        lines += [_line(d) for d in one.differences]
+        for d in one.differences:
+            lines.append(_line(d, adjusted[one.task, d.metric]))
+            lines += [f"    {d.why}"] if d.why else []
         if one.differing:
             lines.append(f"  {len(one.differing)} {owner(one.task).unit} on which they differ:")
             lines += [
@@ -142,25 +160,27 @@ def as_text(comparison: Comparison) -> str:
         lines += ["", f"only in one of the two: {', '.join(comparison.unshared)}"]
     lines += [
         "",
-        "Rates in percent, differences in points, 95% intervals over pictures. p: exact McNemar",
-        "over pictures (the model that does better on one has it), not corrected for the number of",
-        "comparisons.",
+        "Rates in percent, differences in points, 95% intervals and p over n pictures; p is of the",
+        "test that the interval inverts, and --json has the exact one too. Holm: p adjusted for",
+        "all tasks and metrics above. n below 8: too few pictures to tell.",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _line(d: Difference) -> str:
+def _line(d: Difference, adjusted: float | None) -> str:
     def percent(value: float | None) -> str:
         return "n/a" if value is None else f"{100 * value:.1f}"
 
     value, low, high = d.estimate[:3]
     interval = "" if low is None or high is None else f"[{100 * low:+.1f}, {100 * high:+.1f}]"
     difference = "n/a" if value is None else f"{100 * value:+.1f}"
-    p = "" if d.p_value is None else f"{d.p_value:.2g}"
+    sign = "≤" if d.test.at_most and d.test.method == "swap" else ""
+    p, holm_p = f"{sign}{d.test.p_value:.2g}", f"{sign}{adjusted or 0.0:.2g}"
     counts = "" if d.only_a is None else f"{d.only_a}, {d.only_b}"
     return (
         f"  {d.metric:<18}{percent(d.a):>7}{percent(d.b):>7}{difference:>8}  {interval:<18}"
-        f"{p:>9}  {counts}"
+        f"{p:>9}{holm_p:>9}{d.estimate.n:>6}  {counts}"
+        + ("  too few pictures to tell" if too_few(d.estimate.n) else "")
     ).rstrip()
 
 

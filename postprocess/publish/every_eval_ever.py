@@ -150,20 +150,21 @@ def _results(
     return out
 
 
+_METHODS = {"wilson": "Wilson score", "score": "score", "tango": "Tango score"}
+
+
 def _uncertainty(estimate: Estimate, submission: Submission) -> dict[str, Any]:
     out: dict[str, Any] = {"num_samples": estimate.n}
     if estimate.se is not None:
-        method = "bootstrap over pictures" if estimate.method == "bootstrap" else "analytic"
+        method = "jackknife over pictures" if estimate.method == "jackknife" else "analytic"
         out["standard_error"] = {"value": estimate.se, "method": method}
     if estimate.low is not None and estimate.high is not None:
         out["confidence_interval"] = {
             "lower": estimate.low,
             "upper": estimate.high,
             "confidence_level": stats.LEVEL,
-            "method": {"wilson": "Wilson score"}.get(estimate.method, "percentile bootstrap"),
+            "method": _METHODS.get(estimate.method, estimate.method),
         }
-    if estimate.method == "bootstrap":
-        out["num_bootstrap_samples"] = submission.draws
     return out
 
 
@@ -173,7 +174,7 @@ def _estimates(
     """The figures of a task under their names in a submission, and the pictures left out."""
     frame = benchmark.frame(task.task, benchmark.answers(task.records))
     exported = {name: benchmark.metrics[own] for name, own in benchmark.exports(task.task).items()}
-    found = estimates(exported.values(), frame, Sampling(submission.draws, submission.seed))
+    found = estimates(exported.values(), frame, Sampling(submission.seed))
     shown = {
         name: (metric, found[metric.name])
         for name, metric in exported.items()

@@ -67,7 +67,7 @@ def payload(
             "cap": cap,
         },
         "provenance": [provenance(run) for run in runs.runs],
-        "settings": {"draws": options.draws, "seed": options.seed, "level": options.level},
+        "settings": {"seed": options.seed, "level": options.level},
     }
 
 

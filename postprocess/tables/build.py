@@ -57,10 +57,9 @@ def build(name: str, runs: Runs, options: Options = DEFAULT) -> Table:
             "second view: answers without a verdict are left out here; the first view counts them "
             "as wrong"
         )
-    level = f"{100 * options.level:g}"
     notes.append(
-        f"{level}% intervals: Wilson for rates with one unit a picture, else a bootstrap over "
-        f"pictures ({options.draws} resamples, seed {options.seed})"
+        f"{100 * options.level:g}% intervals and tests are over pictures (docs/intervals.md); n "
+        "beside a figure: the pictures it rests on, where the row's n is another"
     )
     return Table(
         name,
@@ -71,7 +70,7 @@ def build(name: str, runs: Runs, options: Options = DEFAULT) -> Table:
         tuple(notes),
         table.digits,
         runs.problems,
-        {"level": options.level, "draws": options.draws, "seed": options.seed},
+        {"level": options.level, "seed": options.seed},
     )
 
 

@@ -153,7 +153,7 @@ def clash_judge(build: Builder) -> Draft:
 def _judged(prefix: str, outcome: str) -> Metric:
     column = f"{prefix}.{outcome}"
     formula = Rate(column, f"n.{column}")
-    return Metric(outcome, outcome, "", "documents", formula, kind="rate", interval="rate")
+    return Metric(outcome, outcome, "", "documents", formula, kind="rate")
 
 
 def _kappa_of(judge: str) -> Metric:
@@ -164,7 +164,6 @@ def _kappa_of(judge: str) -> Metric:
         "documents",
         clash_metrics.kappa_of(judge),
         kind="number",
-        interval="none",
     )
 
 
@@ -226,7 +225,6 @@ _OVERALL = Metric(
     "documents",
     Rate("overall", "n.overall"),
     kind="rate",
-    interval="rate",
 )
 
 

@@ -10,11 +10,14 @@ import io
 import json
 from typing import Any
 
+from postprocess.measure.intervals import too_few
+from postprocess.measure.significance import Significance
 from postprocess.measure.stats import Estimate
-from postprocess.tables.model import Cell, Column, Row, Table
+from postprocess.tables.model import Cell, Column, Row, Table, row_n, tells_too_little
 
 FORMATS = ("md", "latex", "csv", "json")
 EMPTY, NOT_APPLICABLE = "—", "n/a"
+TOO_FEW = "too few pictures to tell"
 
 
 def render(table: Table, form: str) -> str:
@@ -48,9 +51,11 @@ def as_json(table: Table) -> dict[str, Any]:
                 "head": list(row.head),
                 "kind": row.kind,
                 "marks": row.marks,
+                "too_few": tells_too_little(row),
                 "cells": {
                     column.key: _json_cell(row.cells[column.key], column, table.digits)
-                    for column in table.columns
+                    | ({"n_is_another": True} if _other_n(row, table, at) else {})
+                    for at, column in enumerate(table.columns)
                     if column.key in row.cells
                 },
             }
@@ -96,6 +101,26 @@ def figure(estimate: Estimate | None, column: Column, digits: int) -> str:
     return f"{text} [{low}, {high}]"
 
 
+def p_text(test: Significance, adjusted: float | None = None) -> str:
+    """The p of a test, beside it Holm's.
+
+    >>> from postprocess.measure.significance import paired
+    >>> p_text(paired(4, 0, 19), 0.0911)
+    'p 0.046, Holm 0.091'
+    """
+    sign = "≤ " if test.at_most and test.method == "swap" else ""
+    beside = "" if adjusted is None else f", Holm {sign}{adjusted:.2g}"
+    return f"p {sign}{test.p_value:.2g}{beside}"
+
+
+def _other_n(row: Row, table: Table, at: int) -> bool:
+    """Whether a figure rests on another number of pictures than its row states."""
+    cell, column = row.cells.get(table.columns[at].key, Cell()), table.columns[at]
+    stated = row_n(row, table.columns, at)
+    known = cell.estimate is not None and cell.told and column.unit != "count"
+    return bool(known and stated is not None and cell.estimate and cell.estimate.n != stated)
+
+
 def _json_cell(cell: Cell, column: Column, digits: int) -> dict[str, Any]:
     scale = 1.0 if column.unit in ("count", "number") else 100.0
     out: dict[str, Any] = {}
@@ -105,8 +130,11 @@ def _json_cell(cell: Cell, column: Column, digits: int) -> dict[str, Any]:
         if one.low is not None and one.high is not None:
             out |= {"low": one.low * scale, "high": one.high * scale}
         out |= {"n": one.n, "method": one.method}
-    if cell.p_value is not None:
-        out["p_value"] = cell.p_value
+    if cell.test is not None:
+        out |= {"p_value": cell.test.p_value, "exact": cell.test.exact}
+        out |= {"differ": cell.test.differ, "at_most": cell.test.at_most}
+        out |= {"holm": cell.adjusted} if cell.adjusted is not None else {}
+        out |= {"why": cell.why} if cell.why else {}
     if cell.reference is not None:
         out["reference"] = {"text": cell.reference.text(digits), **cell.reference._asdict()}
     if cell.command is not None:
@@ -134,9 +162,17 @@ def _grid(table: Table) -> tuple[list[str], list[list[str]]]:
         line = list(row.head)
         if row.marks:
             line[0] += f" [{', '.join(row.marks)}]"
-        for column in table.columns:
+        few = tells_too_little(row)
+        line[0] += f" ({TOO_FEW})" if few else ""
+        for at, column in enumerate(table.columns):
             cell = row.cells.get(column.key, Cell())
             text = figure(cell.estimate, _unit(column, row), table.digits)
+            if text and cell.test is not None:
+                text += f" {p_text(cell.test, cell.adjusted)}"
+            if text and cell.estimate and _other_n(row, table, at):
+                text += f" (n {cell.estimate.n})"
+            if text and cell.estimate and cell.told and too_few(cell.estimate.n) and not few:
+                text += f" ({TOO_FEW})"
             if not text and cell.command:
                 text = f"({commands.index(cell.command) + 1})"
             elif not text:
@@ -149,7 +185,13 @@ def _grid(table: Table) -> tuple[list[str], list[list[str]]]:
 
 
 def _remarks(table: Table) -> list[str]:
-    return [*table.notes, *(f"left aside: {problem}" for problem in table.problems)]
+    reasons = [
+        f"{', '.join(filter(None, row.head))}, {column.title}: {row.cells[column.key].why}"
+        for row in table.rows
+        for column in table.columns
+        if column.key in row.cells and row.cells[column.key].why
+    ]
+    return [*table.notes, *reasons, *(f"left aside: {problem}" for problem in table.problems)]
 
 
 def _markdown(table: Table) -> str:
@@ -189,6 +231,7 @@ _LATEX = {
     ">": r"\textgreater{}",
     "—": "---",
     "–": "--",
+    "≤": r"$\leq$",
 }
 
 
@@ -220,6 +263,13 @@ def _latex(table: Table) -> str:
     return "\n".join(out) + "\n"
 
 
+_TESTED = {"p": "p_value", "p_exact": "exact", "p_holm": "holm"}
+
+
+def _tested(table: Table, column: Column) -> bool:
+    return any(row.cells.get(column.key, Cell()).test is not None for row in table.rows)
+
+
 def _csv(table: Table) -> str:
     def safe(text: str) -> str:
         # Spreadsheets run cells that begin like a formula.
@@ -227,16 +277,19 @@ def _csv(table: Table) -> str:
 
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    titles = [*table.heads, "kind", "marks"]
+    titles = [*table.heads, "kind", "marks", "too_few"]
     for column in table.columns:
         titles.append(column.key)
         if column.unit != "count":
             titles += [f"{column.key}_low", f"{column.key}_high", f"{column.key}_n"]
+        if _tested(table, column):
+            titles += [f"{column.key}_{name}" for name in _TESTED]
         if has_reference(table, column):
             titles.append(f"{column.key}_paper")
     writer.writerow([*titles, "missing"])
     for row in table.rows:
         line: list[str] = [*map(safe, row.head), row.kind, row.marks]
+        line.append("1" if tells_too_little(row) else "")
         commands: dict[str, None] = {}
         for column in table.columns:
             cell = row.cells.get(column.key, Cell())
@@ -245,6 +298,8 @@ def _csv(table: Table) -> str:
             if column.unit != "count":
                 line += [_plain(value.get(key), column) for key in ("low", "high")]
                 line.append(str(value.get("n") or ""))
+            if _tested(table, column):
+                line += [f"{value[k]:.4g}" if k in value else "" for k in _TESTED.values()]
             if has_reference(table, column):
                 line.append(cell.reference.text(table.digits) if cell.reference else "")
             if cell.command:

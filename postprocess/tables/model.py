@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 from postprocess.benchmarks.base import owner
 from postprocess.measure import stats
 from postprocess.measure.estimate import Difference, Sampling, differences, estimates
+from postprocess.measure.intervals import too_few
 from postprocess.measure.metric import Frame, Metric
+from postprocess.measure.significance import Significance, holm
 from postprocess.measure.stats import Estimate
 from postprocess.runs.folder import Problem, Run
 from postprocess.tables import papers
@@ -59,8 +61,22 @@ class Cell(NamedTuple):
     reference: Reference | None = None
     command: str | None = None
     """What to run where a task is missing: the same for all empty cells of a run."""
-    p_value: float | None = None
-    """Of a difference: exact McNemar over pictures."""
+    test: Significance | None = None
+    """Of a difference: the test that belongs to its interval."""
+    why: str | None = None
+    """Where the two are on different sides of zero: why."""
+    adjusted: float | None = None
+    """Holm's p within the family that a note of the table names."""
+
+    @property
+    def p_value(self) -> float | None:
+        """The p beside the interval."""
+        return None if self.test is None else self.test.p_value
+
+    @property
+    def told(self) -> bool:
+        """Whether it claims to know something of other pictures: it has an interval."""
+        return self.estimate is not None and self.estimate.low is not None
 
 
 class Row(NamedTuple):
@@ -73,6 +89,37 @@ class Row(NamedTuple):
     cells: dict[str, Cell]
     marks: str = ""
     """Letters of the notes that tell what this row was computed on."""
+
+
+def row_n(row: Row, columns: Sequence[Column], at: int) -> int | None:
+    """The n that a row states for its column `at`: that of the next n to the right."""
+    for column in columns[at:]:
+        if column.key == "n" or column.metric == "n_pairs":
+            cell = row.cells.get(column.key)
+            return cell.estimate.n if cell is not None and cell.estimate is not None else None
+    return None
+
+
+def tells_too_little(row: Row) -> bool:
+    """Whether no figure of the row rests on enough pictures to tell anything."""
+    known = [cell.estimate.n for cell in row.cells.values() if cell.estimate and cell.told]
+    return bool(known) and too_few(max(known))
+
+
+def cell_of_difference(one: Difference) -> Cell:
+    """The cell of a paired difference."""
+    return Cell(one.estimate, test=one.test, why=one.why)
+
+
+def as_family(cells: Mapping[Any, Cell]) -> dict[Any, Cell]:
+    """The cells with Holm's p, where several of them carry a test."""
+    adjusted = holm([cell.p_value for cell in cells.values()])
+    if sum(p is not None for p in adjusted) < 2:
+        return dict(cells)
+    return {
+        key: cell._replace(adjusted=p)
+        for (key, cell), p in zip(cells.items(), adjusted, strict=True)
+    }
 
 
 @dataclass(frozen=True)
@@ -98,14 +145,13 @@ class Options(NamedTuple):
     """The second view: answers without a verdict are left out instead of wrong."""
     paper_compat: bool = False
     """In CLASH categories, drop samples that are in two."""
-    draws: int = stats.DRAWS
     seed: int = stats.SEED
     level: float = stats.LEVEL
 
     @property
     def sampling(self) -> Sampling:
         """How intervals are computed."""
-        return Sampling(self.draws, self.seed, self.level)
+        return Sampling(self.seed, self.level)
 
 
 DEFAULT = Options()

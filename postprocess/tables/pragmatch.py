@@ -8,7 +8,8 @@ from postprocess.benchmarks.base import TableMaker
 from postprocess.benchmarks.pragmatch_tasks import CUES
 from postprocess.measure.estimate import against_none
 from postprocess.measure.pragmatch import METRICS
-from postprocess.measure.stats import Estimate
+from postprocess.measure.significance import disagreement
+from postprocess.measure.stats import EMPTY, Estimate
 from postprocess.runs.folder import Run
 from postprocess.tables import papers
 from postprocess.tables.model import (
@@ -22,7 +23,9 @@ from postprocess.tables.model import (
     Column,
     Draft,
     Row,
+    as_family,
     baselines,
+    cell_of_difference,
     columns_of,
     count,
 )
@@ -99,13 +102,18 @@ def table3(build: Builder) -> Draft:
     rows = baselines([c._replace(chance=None) if "flip" in c.key else c for c in _TABLE3], 2)
     for run in build.runs:
         for prompt, suffix in list(PROMPTS.items())[:2]:
-            for cue in CUES:
-                cells, tasks = _cue_cells(build, run, cue, suffix)
+            found = {cue: _cue_cells(build, run, cue, suffix) for cue in CUES}
+            for key in ("p.flip_difference", "m.flip_difference"):
+                tested = {cue: cells[key] for cue, (cells, _) in found.items() if key in cells}
+                for cue, cell in as_family(tested).items():
+                    found[cue][0][key] = cell
+            for cue, (cells, tasks) in found.items():
                 rows.append(build.row(run, (PROMPT_TITLES[prompt], cue), cells, tasks))
     notes = (
         f"{papers.PRAGMATCH}; a range is the paper's range over the three cues",
         "P and M here are the unedited captions of the same pictures",
-        "differences are paired over pictures; the JSON holds their exact McNemar p values",
+        "differences are paired over pictures; Holm: over the three cues of one model, prompt and "
+        "edit",
     )
     heads = ("model", "prompt", "cue")
     return Draft("PragMatch, cue edits", heads, _TABLE3, (*rows, *build.paper_rows()), notes)
@@ -126,8 +134,9 @@ def _cue_cells(
         left_out += frame.left_out
         for column in columns:
             if column.metric == "flip_difference":
-                test = against_none(METRICS[column.metric], frame)
-                out[column.key] = out[column.key]._replace(p_value=test.p_value)
+                test = against_none(METRICS[column.metric], frame, build.options.sampling)
+                why = disagreement(out[column.key].estimate or EMPTY, test, build.options.level)
+                out[column.key] = out[column.key]._replace(test=test, why=why)
     out["left_out"] = count(left_out) if build.has(run, tasks) else Cell()
     return out, tasks
 
@@ -160,30 +169,66 @@ def table4(build: Builder) -> Draft:
                 rows.append(Row(named, "difference", cells, build.marks(run, used)))
     notes = (
         f"{papers.PRAGMATCH}: {papers.TABLE4_NOTE}",
-        "differences are in points, paired over the pictures that both forms have",
+        "differences are in points, paired over the pictures that both forms have; Holm: over all "
+        "differences of the row",
     )
     heads = ("model", "prompt", "shown")
     return Draft("PragMatch, with and without the picture", heads, _TABLE4, tuple(rows), notes)
 
 
 def _modality_differences(build: Builder, run: Run, suffix: str) -> dict[str, Cell]:
-    cells: dict[str, Cell] = {}
-
-    def both(family: str) -> tuple[str, str] | None:
-        task, other = f"pragmatch_{family}{suffix}", f"pragmatch_{family}_text_only{suffix}"
-        return (task, other) if task in run.tasks and other in run.tasks else None
-
-    main = both("pml") or both("pm")
-    if main:
-        for key, one in build.differences(run, *main).items():
-            cells[key] = Cell(one.estimate, p_value=one.p_value)
-            if key == "pair_acc":
-                cells["n"] = count(one.estimate.n)
+    forms = (f"pragmatch_{{}}{suffix}", f"pragmatch_{{}}_text_only{suffix}")
+    main = _both(run, *forms, "pml", "pm")
+    cells = _differences(build, run, *main) if main else {}
     for column, cue in zip(_BOTH, CUES, strict=True):
-        edited = both(f"p_minus_m_plus_{cue}")
+        edited = _both(run, *forms, f"p_minus_m_plus_{cue}")
         found = build.differences(run, *edited).get(column.metric) if edited else None
         if found is not None:
-            cells[column.key] = Cell(found.estimate, p_value=found.p_value)
+            cells[column.key] = cell_of_difference(found)
+    return as_family(cells)
+
+
+_PROMPTS = (*_TABLE1[:7], *columns_of(METRICS, "group_acc"), *_COUNTS)
+
+
+def prompts(build: Builder) -> Draft:
+    """The main and the paraphrased prompt on the same captions, and the paired difference."""
+    rows = baselines(_PROMPTS, 1)
+    for run in build.runs:
+        used: list[str] = []
+        for prompt in ("zero_shot", "zero_shot_b"):
+            tasks = [f"{task}{PROMPTS[prompt]}" for task in _MAIN]
+            used += tasks
+            cells = _main_cells(build, run, PROMPTS[prompt], _PROMPTS)
+            rows.append(build.row(run, (PROMPT_TITLES[prompt],), cells, tasks))
+        main = _both(run, "pragmatch_{}", "pragmatch_{}_prompt_b", "pml", "pm")
+        if main:
+            head = (run.label, f"{PROMPT_TITLES['zero_shot']} less {PROMPT_TITLES['zero_shot_b']}")
+            cells = as_family(_differences(build, run, *main))
+            rows.append(Row(head, "difference", cells, build.marks(run, used)))
+    notes = (
+        "one prompt is one draw: what the paraphrase moves, a model's rank may owe to the wording",
+        "differences are in points, paired over the pictures that both prompts have; Holm: over "
+        "all differences of the row",
+    )
+    return Draft("PragMatch, two wordings", ("model", "prompt"), _PROMPTS, tuple(rows), notes)
+
+
+def _both(run: Run, form: str, other: str, *families: str) -> tuple[str, str] | None:
+    """The first family of which the run holds both forms."""
+    for family in families:
+        if {form.format(family), other.format(family)} <= run.tasks.keys():
+            return form.format(family), other.format(family)
+    return None
+
+
+def _differences(build: Builder, run: Run, task: str, other: str) -> dict[str, Cell]:
+    """The differences that the tables of two forms show; Holm's family is no larger than that."""
+    found = build.differences(run, task, other)
+    shown = [column.key for column in _PROMPTS if column.key in found]
+    cells = {key: cell_of_difference(found[key]) for key in shown}
+    if "pair_acc" in found:
+        cells["n"] = count(found["pair_acc"].estimate.n)
     return cells
 
 
@@ -243,6 +288,10 @@ def _any_text_only(runs: Sequence[Run]) -> bool:
     return any("text_only" in task for run in runs for task in run.tasks)
 
 
+def _any_paraphrase(runs: Sequence[Run]) -> bool:
+    return any(task.endswith(PROMPTS["zero_shot_b"]) for run in runs for task in run.tasks)
+
+
 _MAIN = ("pragmatch_pml", "pragmatch_pm")
 _MODAL = ("", "_cot", "_text_only", "_text_only_cot")
 TABLES = {
@@ -250,6 +299,9 @@ TABLES = {
     "table3": TableMaker(table3, _with(_cued("p_minus", "m_plus", "p_minus_m_plus"), _MODAL[:2])),
     "table4": TableMaker(
         table4, _with([*_MAIN, *_cued("p_minus_m_plus")], _MODAL), shown=_any_text_only
+    ),
+    "table_prompts": TableMaker(
+        prompts, _with(_MAIN, ("", PROMPTS["zero_shot_b"])), shown=_any_paraphrase
     ),
     "human": TableMaker(human, _MAIN, takes=lambda run: run.model in HUMANS),
 }

@@ -72,7 +72,7 @@ def add_output(
 
 
 def add_computing(parser: argparse.ArgumentParser) -> None:
-    """How figures are computed: `--mix`, `--exclude`, `--draws`, `--seed`."""
+    """How figures are computed: `--mix`, `--exclude`, `--seed`."""
     # Here alone: it loads scipy, which commands without figures need not wait for.
     from postprocess.measure import stats
 
@@ -85,16 +85,10 @@ def add_computing(parser: argparse.ArgumentParser) -> None:
         help="second view of PragMatch: leave answers without a verdict out",
     )
     parser.add_argument(
-        "--draws",
-        type=whole(1, 100_000),
-        default=stats.DRAWS,
-        help="bootstrap resamples (default: %(default)s)",
-    )
-    parser.add_argument(
         "--seed",
         type=int,
         default=stats.SEED,
-        help="seed of the bootstrap (default: %(default)s)",
+        help="seed of a test that must draw (default: %(default)s)",
     )
 
 
@@ -106,7 +100,6 @@ def options_of(args: argparse.Namespace) -> Options:
         mix=args.mix,
         exclude=args.exclude,
         paper_compat=getattr(args, "paper_compat", False),
-        draws=args.draws,
         seed=args.seed,
     )
 

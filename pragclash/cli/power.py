@@ -126,7 +126,6 @@ def _within(of: Design) -> Design:
 
 
 def _of_runs(args: argparse.Namespace) -> list[Question]:
-    from postprocess.measure.pragmatch import METRICS
     from postprocess.publish.compare import compare
     from postprocess.runs.folder import read_runs
 
@@ -140,7 +139,7 @@ def _of_runs(args: argparse.Namespace) -> list[Question]:
             # A picture with one yes or no is what this test counts; pooled captions are not.
             if one.only_a is None or one.only_b is None or not task.n:
                 continue
-            if METRICS[one.metric].interval != "wilson":
+            if one.estimate.method != "tango":
                 continue
             seen = Design(one.only_b / task.n, one.only_a / task.n)
             gap = seen.difference if args.difference is None else args.difference

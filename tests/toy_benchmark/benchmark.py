@@ -18,8 +18,6 @@ METRICS = registry(
             Rate("right", "n.right"),
             chance=0.1,
             always_no=0.0,
-            interval="wilson",
-            test="mcnemar",
             compared=True,
         ),
         Metric(
@@ -30,7 +28,6 @@ METRICS = registry(
             Rate("near", "n.near"),
             kind="rate",
             higher_is_better=False,
-            interval="wilson",
             alone=True,
         ),
         Metric(

@@ -73,8 +73,11 @@
           `${f(cell.low, table.digits)} to ${f(cell.high, table.digits)}`));
       }
       if (known(cell.p_value)) {
-        parts.push(h("span", { class: "range" }, `p ${cell.p_value.toPrecision(2)}`));
+        parts.push(h("span", { class: "range" }, `p ${cell.at_most ? "≤ " : ""}${cell.p_value.toPrecision(2)}`
+          + (known(cell.holm) ? `, Holm ${cell.holm.toPrecision(2)}` : "")));
       }
+      if (cell.n_is_another) parts.push(h("span", { class: "range" }, `n ${cell.n}`));
+      if (row.too_few && known(cell.low)) parts.push(h("span", { class: "range" }, "too few pictures"));
     } else if (cell.command) {
       parts.push(h("span", { class: "soft" }, `not run (${table.missing.indexOf(cell.command) + 1})`));
     } else if (row.kind === "model") {
@@ -624,7 +627,7 @@
         Object.keys(t.generation).length ? [h("dt", null, "generation"),
           h("dd", null, Object.entries(t.generation).map(([k, v]) => `${k} ${v}`).join(", "))] : null),
       t.prompt ? h("pre", null, t.prompt) : null)))))));
-  document.getElementById("foot").textContent = `Bootstrap: ${data.settings.draws} resamples of pictures, seed `
+  document.getElementById("foot").textContent = `Intervals and tests are over pictures; tests that draw, seed `
     + `${data.settings.seed}. This page loads nothing from anywhere.`;
   document.documentElement.setAttribute("data-ready", "true");
 })();

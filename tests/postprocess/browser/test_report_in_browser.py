@@ -24,7 +24,7 @@ from tests.postprocess.run_folders import write_run
 pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
-FAST = Options(draws=30)
+FAST = Options()
 OPENS_WITHIN_MS = 2000
 
 

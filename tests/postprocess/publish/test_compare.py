@@ -50,7 +50,7 @@ def test_the_pairs_on_which_two_models_differ_are_listed(two):
     assert pairs.differing[0].b == {"P": 0, "M": 1}
     (pair,) = [d for d in pairs.differences if d.metric == "pair_acc"]
     assert (pair.a, pair.b) == (0.6, 0.2)
-    assert pair.p_value == pytest.approx(2 * 0.5**8)
+    assert pair.test.exact == pytest.approx(2 * 0.5**8)
     assert clash.differing == []
 
 
@@ -83,12 +83,12 @@ def test_other_data_are_refused(two, tmp_path):
 
 
 def test_the_command_prints_both_forms(two, capsys):
-    assert command(*two, "--draws", 50) == 0
+    assert command(*two) == 0
     text = capsys.readouterr().out
     assert "pragmatch_pm: 20 in both" in text
     assert "8 pictures on which they differ" in text
     assert "0000: A P M right, B M right, P wrong" in text
-    assert command(*two, "--draws", 50, "--json") == 0
+    assert command(*two, "--json") == 0
     made = json.loads(capsys.readouterr().out)
     assert len(made["tasks"][1]["differing"]) == 8
 
@@ -97,7 +97,7 @@ def test_a_folder_of_several_models_asks_which_one(two, capsys):
     parent = two[0].parent
     assert command(parent, two[1]) == 2
     assert "'a', 'b'" in capsys.readouterr().err
-    assert command(parent, parent, "--a", "a", "--b", "b", "--draws", 20) == 0
+    assert command(parent, parent, "--a", "a", "--b", "b") == 0
     capsys.readouterr()
     assert command(parent, parent, "--a", "nobody", "--b", "b") == 2
     assert "no run is called 'nobody'" in capsys.readouterr().err

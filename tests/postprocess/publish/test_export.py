@@ -89,8 +89,7 @@ def test_scores_and_uncertainty_are_those_of_the_records(folder, tmp_path):
         assert interval["lower"] <= details["score"] <= interval["upper"]
         assert interval["confidence_level"] == 0.95
         assert details["uncertainty"]["standard_error"]["value"] > 0
-    assert found["f1"]["score_details"]["uncertainty"]["num_bootstrap_samples"] == 1000
-    assert "num_bootstrap_samples" not in found["pair_acc"]["score_details"]["uncertainty"]
+    assert "num_bootstrap_samples" not in found["f1"]["score_details"]["uncertainty"]
     assert found["accuracy"]["generation_config"]["generation_args"]["max_tokens"] == 16
     conflict = aggregates["clash"]["evaluation_results"]
     names = {(r["evaluation_name"], r["metric_config"]["metric_name"]) for r in conflict}

@@ -26,7 +26,7 @@ from pragclash.cli import report as report_command
 from tests.postprocess import synthetic
 from tests.postprocess.run_folders import write_run
 
-FAST = Options(draws=30)
+FAST = Options()
 HOSTILE = (
     "<script>alert(1)</script>",
     "</style><img src=x onerror=alert(1)>",
@@ -314,7 +314,7 @@ def test_problems_are_shown_and_the_rest_too(folder):
 
 def test_the_command_writes_a_page_and_nothing_over_it(folder, tmp_path, capsys):
     out = tmp_path / "deep" / "report.html"
-    argv = ("--runs", folder, "--out", out, "--draws", 20)
+    argv = ("--runs", folder, "--out", out)
     assert command(*argv) == 0
     assert "2 models" in capsys.readouterr().out
     before = out.read_bytes()

@@ -22,7 +22,7 @@ from tests.postprocess import synthetic
 from tests.postprocess.run_folders import write_run
 
 LLAVA = "backend=llava_hf,pretrained=llava-hf/llava-v1.6-vicuna-7b-hf"
-FAST = tables.Options(draws=50)
+FAST = tables.Options()
 
 
 @pytest.fixture
@@ -195,7 +195,7 @@ def test_cue_differences_are_paired_over_the_same_pictures(tmp_path):
     assert percent(cells["acc_p"]) == 1
     assert percent(cells["acc_p_minus"]) == 0.25
     assert percent(cells["p.flip_difference"]) == -0.75
-    assert cells["p.flip_difference"].p_value == pytest.approx(2 * 0.5**12)
+    assert cells["p.flip_difference"].test.exact == pytest.approx(2 * 0.5**12)
     assert percent(cells["p_p_minus"]) == 0.25
     assert cells["acc_m"].command
     assert percent(cells["n_masked"]) == 16
@@ -355,7 +355,7 @@ def test_hostile_labels_stay_text(tmp_path, form):
     write_run(tmp_path, {"pragmatch_pml": records}, model=label, model_args="")
     runs = read_runs([tmp_path])
     out = tmp_path / "out"
-    assert command("table1", "--runs", tmp_path, "--format", form, "--out", out, "--draws", 20) == 0
+    assert command("table1", "--runs", tmp_path, "--format", form, "--out", out) == 0
     text = out.read_text(encoding="utf-8")
     assert runs.runs[0].label == label.replace("\ud800", "\\ud800")
     if form == "latex":
@@ -371,7 +371,7 @@ def test_the_command_names_problems_and_keeps_going(llava, capsys):
     folder, _ = llava
     (path,) = folder.rglob("*_samples_pragmatch_pml.jsonl")
     path.write_text(path.read_text()[:-30])
-    assert command("table1", "--runs", folder, "--draws", 20) == 0
+    assert command("table1", "--runs", folder) == 0
     out, err = capsys.readouterr()
     assert "cut off" in err
     assert "llava" in out
@@ -381,7 +381,7 @@ def test_the_command_names_problems_and_keeps_going(llava, capsys):
 def test_the_command_overwrites_only_with_force(llava, tmp_path, capsys):
     out = tmp_path / "table.md"
     out.write_text("mine")
-    argv = ("table1", "--runs", llava[0], "--out", out, "--draws", 20)
+    argv = ("table1", "--runs", llava[0], "--out", out)
     assert command(*argv) == 1
     assert "--force" in capsys.readouterr().err
     assert out.read_text() == "mine"
@@ -398,7 +398,7 @@ def test_mixing_is_refused_by_the_command(tmp_path, capsys):
     for name, fingerprint in (("a", synthetic.FULL), ("b", synthetic.OTHER)):
         records = synthetic.pragmatch("pragmatch_pm", synthetic.always_no, fingerprint=fingerprint)
         write_run(tmp_path / name, {"pragmatch_pm": records}, model=name, model_args="")
-    argv = ("table1", "--runs", tmp_path / "a", tmp_path / "b", "--draws", 20)
+    argv = ("table1", "--runs", tmp_path / "a", tmp_path / "b")
     assert command(*argv) == 1
     assert "--mix" in capsys.readouterr().err
     assert command(*argv, "--mix", "--json") == 0
