@@ -109,9 +109,18 @@ def _json_cell(cell: Cell, column: Column, digits: int) -> dict[str, Any]:
         out["p_value"] = cell.p_value
     if cell.reference is not None:
         out["reference"] = {"text": cell.reference.text(digits), **cell.reference._asdict()}
+    if cell.withheld:
+        out["withheld"] = True
     if cell.command is not None:
         out["command"] = cell.command
     return out
+
+
+def reference(cell: Cell, digits: int) -> str:
+    """What stands in the paper's column beside a cell."""
+    if cell.withheld:
+        return "not the paper's setting"
+    return cell.reference.text(digits) if cell.reference else ""
 
 
 def _unit(column: Column, row: Row) -> Column:
@@ -143,7 +152,7 @@ def _grid(table: Table) -> tuple[list[str], list[list[str]]]:
                 text = NOT_APPLICABLE if row.kind == "model" else EMPTY
             line.append(text)
             if has_reference(table, column):
-                line.append(cell.reference.text(table.digits) if cell.reference else "")
+                line.append(reference(cell, table.digits))
         lines.append(line)
     return titles, lines
 
@@ -246,7 +255,7 @@ def _csv(table: Table) -> str:
                 line += [_plain(value.get(key), column) for key in ("low", "high")]
                 line.append(str(value.get("n") or ""))
             if has_reference(table, column):
-                line.append(cell.reference.text(table.digits) if cell.reference else "")
+                line.append(reference(cell, table.digits))
             if cell.command:
                 commands[cell.command] = None
         writer.writerow([*line, "; ".join(map(safe, commands))])

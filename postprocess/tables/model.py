@@ -16,9 +16,11 @@ from postprocess.measure import stats
 from postprocess.measure.estimate import Difference, Sampling, differences, estimates
 from postprocess.measure.metric import Frame, Metric
 from postprocess.measure.stats import Estimate
+from postprocess.read.fates import TITLES, fates
 from postprocess.runs.folder import Problem, Run
 from postprocess.tables import papers
 from postprocess.tables.papers import Reference
+from postprocess.tables.setting import Setting
 
 CUES = ("lexical", "style", "ocr")
 PROMPTS = {"zero_shot": "", "cot": "_cot", "zero_shot_b": "_prompt_b"}
@@ -61,6 +63,8 @@ class Cell(NamedTuple):
     """What to run where a task is missing: the same for all empty cells of a run."""
     p_value: float | None = None
     """Of a difference: exact McNemar over pictures."""
+    withheld: bool = False
+    """Whether the paper has a number that must not stand here: the row is not in its setting."""
 
 
 class Row(NamedTuple):
@@ -96,6 +100,10 @@ class Options(NamedTuple):
     mix: bool = False
     exclude: bool = False
     """The second view: answers without a verdict are left out instead of wrong."""
+    inferred: bool = False
+    """A second view: where nothing is stated, what a sentence of the answer decides."""
+    judges: tuple[str, ...] | None = None
+    """The judges to combine; None for those of `postprocess.measure.judges.combined`."""
     paper_compat: bool = False
     """In CLASH categories, drop samples that are in two."""
     draws: int = stats.DRAWS
@@ -142,6 +150,8 @@ class Builder:
         self._figures: dict[tuple[str, str], dict[str, Estimate]] = {}
         self._missing: dict[str, tuple[Run, dict[str, None]]] = {}
         self._shown: set[tuple[str, ...]] = set()
+        self.remarks: dict[str, None] = {}
+        """Notes that rows have, in their order."""
 
     def has(self, run: Run, tasks: Iterable[str]) -> bool:
         """Whether the run holds any of the tasks."""
@@ -150,7 +160,10 @@ class Builder:
     def answers(self, run: Run, task: str) -> list[Any]:
         """A task's answers, in the view that the options ask for; none where it was not run."""
         benchmark = owner(task)
-        found = benchmark.answers(run.records(task))
+        records = run.records(task)
+        if self.options.inferred and benchmark.inferred_view is not None:
+            records = tuple(map(benchmark.inferred_view, records))
+        found = benchmark.answers(records)
         if self.options.exclude and benchmark.second_view is not None:
             return benchmark.second_view(found)
         return found
@@ -159,7 +172,8 @@ class Builder:
         """A task's answers, laid out by picture."""
         key = (run.label, task)
         if key not in self._frames:
-            self._frames[key] = owner(task).frame(task, self.answers(run, task))
+            answers = self.answers(run, task)
+            self._frames[key] = owner(task).laid(task, answers, self.options.judges)
         return self._frames[key]
 
     def figures(self, run: Run, task: str) -> dict[str, Estimate]:
@@ -177,7 +191,8 @@ class Builder:
     def differences(self, run: Run, task: str, other: str) -> dict[str, Difference]:
         """`task` less `other`, metric by metric, over the pictures of both."""
         benchmark = owner(task)
-        a, b = benchmark.paired(task, self.answers(run, task), self.answers(run, other))
+        sides = self.answers(run, task), self.answers(run, other)
+        a, b = benchmark.paired(task, *sides, self.options.judges)
         found = differences(benchmark.metrics.values(), a, b, self.options.sampling)
         return {one.metric: one for one in found}
 
@@ -193,8 +208,10 @@ class Builder:
         self, run: Run, setting: tuple[str, ...], cells: Mapping[str, Cell], tasks: Iterable[str]
     ) -> Row:
         """The row of a run, with the paper's cells beside it that may stand there."""
-        model = papers.tuned_model(run.label, run.model_args)
-        return self.row_of(run, (run.label, *setting), (model or "", *setting), cells, tasks)
+        held = [task for task in tasks if task in run.tasks]
+        beside = owner(held[0]).setting(run, held) if held else Setting(None)
+        paper = (beside.row or "", *setting)
+        return self.row_of(run, (run.label, *setting), paper, cells, tasks)
 
     def row_of(
         self,
@@ -205,10 +222,27 @@ class Builder:
         tasks: Iterable[str],
     ) -> Row:
         """As `row`, for a row that the paper has under another head."""
-        self._shown.add(paper)
+        held = [task for task in tasks if task in run.tasks]
+        why = owner(held[0]).setting(run, held).why if held else None
         known = papers.beside(self.name, *paper)
-        beside = {key: cell._replace(reference=known.get(key)) for key, cell in cells.items()}
+        if why is None:
+            self._shown.add(paper)
+        elif self._model_of_paper(paper[0]):
+            self.remarks[f"{run.label}: {why}; no number of the paper stands beside it"] = None
+        beside = {
+            key: cell._replace(withheld=key in known)
+            if why
+            else cell._replace(reference=known.get(key))
+            for key, cell in cells.items()
+        }
+        beside |= fate_cells(run, held)
         return Row(head, "model", beside, self.marks(run, tasks))
+
+    def _model_of_paper(self, name: str) -> bool:
+        """Whether the table's paper has a row of the model, whatever was tuned on it."""
+        model = name.partition(", tuned on ")[0]
+        heads = papers.TABLES.get(self.name, {})
+        return any(head[0].partition(", tuned on ")[0] == model for head in heads)
 
     def paper_rows(self) -> list[Row]:
         """Rows of models that only the paper has."""
@@ -270,6 +304,16 @@ def command_for(run: Run, tasks: Sequence[str], arguments: Mapping[str, Any] | N
     parts += ["--tasks", ",".join(tasks)]
     parts += ["--output_path", str(output) if output else run.folder, "--log_samples"]
     return shlex.join(parts)
+
+
+FATES = tuple(Column(name, title, "count") for name, title in TITLES.items())
+"""Columns that stand in every table: answers that hold none, by what became of them."""
+
+
+def fate_cells(run: Run, tasks: Iterable[str]) -> dict[str, Cell]:
+    """What became of the answers that a row rests on."""
+    found = fates(record for task in tasks for record in run.records(task))
+    return {name: count(n) for name, n in found.items()}
 
 
 def cell_of(estimate: Estimate | None) -> Cell:
