@@ -98,7 +98,7 @@ def _compare(build: Builder, a: Run, b: Run, task: str) -> TaskComparison:
         for left, right in ((units[0][key], units[1][key]) for key in common)
         if left.told != right.told
     ]
-    frames = benchmark.paired(task, *sides, build.options.judges)
+    frames = benchmark.paired(task, sides[0], sides[1], build.options.judges)
     found = differences(benchmark.metrics.values(), *frames, build.options.sampling)
     n = len(common)
     only_a, only_b = (len(side) - n for side in units)

@@ -162,7 +162,7 @@ class Builder:
         benchmark = owner(task)
         records = run.records(task)
         if self.options.inferred and benchmark.inferred_view is not None:
-            records = tuple(map(benchmark.inferred_view, records))
+            records = tuple(dict(benchmark.inferred_view(one)) for one in records)
         found = benchmark.answers(records)
         if self.options.exclude and benchmark.second_view is not None:
             return benchmark.second_view(found)
