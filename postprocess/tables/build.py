@@ -61,6 +61,13 @@ def build(name: str, runs: Runs, options: Options = DEFAULT) -> Table:
             "second view: answers without a verdict are left out here; the first view counts them "
             "as wrong"
         )
+    if options.paper_style and any(
+        cell.printed for row in table.rows for cell in row.cells.values()
+    ):
+        notes.append(
+            "rates as the paper prints them: mean ± deviation over "
+            f"{options.draws} bootstrap draws of documents"
+        )
     if options.inferred and any(owner(task).inferred_view for task in maker.tasks):
         notes.append(
             "second view: where an answer states no verdict, what a sentence of it decides counts "

@@ -10,6 +10,7 @@ from postprocess.measure import judges as judging
 from postprocess.measure.clash import METRICS, ClashAnswer
 from postprocess.measure.metric import Frame as Laid
 from postprocess.measure.metric import Metric, Rate, by_picture
+from postprocess.measure.paper_bootstrap import paper_bootstrap
 from postprocess.read.matching import JUDGE_LABELS
 from postprocess.read.suspicious import signs_of
 from postprocess.runs.folder import Run
@@ -73,7 +74,31 @@ def _on_original(build: Builder, run: Run, task: str, metric: str) -> Cell:
     original = f"{task}_original"
     if original not in run.tasks:
         return build.missing(run, original)
-    return Cell(build.figures(run, original).get(metric))
+    cell = Cell(build.figures(run, original).get(metric))
+    return _printed(build, METRICS[metric], build.frame(run, original), cell)
+
+
+def _cells(build: Builder, run: Run, task: str, columns: Iterable[Column]) -> dict[str, Cell]:
+    """The columns that show a metric of a task, printed as the paper does where that is asked."""
+    cells = build.cells(run, task, columns)
+    if task not in run.tasks:
+        return cells
+    frame, shown = build.frame(run, task), {c.key: c.metric for c in columns if c.metric}
+    return {key: _printed(build, METRICS[shown[key]], frame, cell) for key, cell in cells.items()}
+
+
+def _printed(build: Builder, metric: Metric, laid: Laid, cell: Cell) -> Cell:
+    """The cell with the paper's mean and deviation; other figures than rates stay as they are."""
+    if not build.options.paper_style or not isinstance(metric.formula, Rate):
+        return cell
+    if cell.estimate is None or cell.estimate.value is None:
+        return cell
+    held, n = (round(float(values.sum())) for values in metric.formula.counts(laid))
+    flags = [0] * (n - held) + [1] * held
+    (one,) = paper_bootstrap(flags, build.options.draws, build.options.seed)
+    if one.mean is None or one.sd is None:
+        return cell
+    return cell._replace(printed=f"{100 * one.mean:.2f} ± {100 * one.sd:.2f}")
 
 
 def _form(
@@ -82,7 +107,7 @@ def _form(
     rows = [fixed_row((CHANCE,), chance)] if chance else []
     rows += _baselines(columns)
     for run in build.runs:
-        cells = build.cells(run, task, columns) | _counts(build, run, task)
+        cells = _cells(build, run, task, columns) | _counts(build, run, task)
         cells["false_alarms"] = _on_original(build, run, task, "conflict")
         rows.append(build.row(run, (), cells, (task, f"{task}_original")))
     notes = (f"{papers.CLASH}, whose n is 1,281", _FALSE_ALARMS, _SUSPICIOUS)
@@ -226,7 +251,15 @@ def clash_categories(build: Builder) -> Draft:
                     build.answers(run, task), dedouble=build.options.paper_compat
                 )
                 made = build.of([METRICS[f"conflict_{name}"] for name in names], frame)
-                cells = {name: Cell(made[f"conflict_{name}"]) for name in names}
+                cells = {
+                    name: _printed(
+                        build,
+                        METRICS[f"conflict_{name}"],
+                        frame,
+                        Cell(made[f"conflict_{name}"]),
+                    )
+                    for name in names
+                }
                 found[run.label, task] = {
                     name: cell for name, cell in cells.items() if cell.estimate and cell.estimate.n
                 }
@@ -283,14 +316,16 @@ def clash_finetune(build: Builder) -> Draft:
     yes = {"conflict": 1.0, "image_on_originals": 0.0, "overall": 0.5, "false_alarms": 1.0}
     rows = [fixed_row((NEVER_A_CONFLICT,), no), fixed_row(("always a conflict",), yes)]
     for run in build.runs:
-        cells = build.cells(run, task, _FINETUNE) | _counts(build, run, task)
+        cells = _cells(build, run, task, _FINETUNE) | _counts(build, run, task)
         cells["image_on_originals"] = _on_original(build, run, task, "image")
         cells["false_alarms"] = _on_original(build, run, task, "conflict")
         lacking = [t for t in (task, original) if t not in run.tasks]
         for lacked in lacking:
             cells["overall"] = build.missing(run, lacked)
         if not lacking:
-            cells["overall"] = Cell(build.of([_OVERALL], _both_captions(build, run))["overall"])
+            both = _both_captions(build, run)
+            overall = Cell(build.of([_OVERALL], both)["overall"])
+            cells["overall"] = _printed(build, _OVERALL, both, overall)
         rows.append(build.row(run, (), cells, (task, original)))
     notes = (
         f"{papers.CLASH}; overall: conflict on conflicting and image on true captions together; "

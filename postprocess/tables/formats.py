@@ -109,6 +109,8 @@ def _json_cell(cell: Cell, column: Column, digits: int) -> dict[str, Any]:
         out["p_value"] = cell.p_value
     if cell.reference is not None:
         out["reference"] = {"text": cell.reference.text(digits), **cell.reference._asdict()}
+    if cell.printed:
+        out["printed"] = cell.printed
     if cell.withheld:
         out["withheld"] = True
     if cell.command is not None:
@@ -145,7 +147,7 @@ def _grid(table: Table) -> tuple[list[str], list[list[str]]]:
             line[0] += f" [{', '.join(row.marks)}]"
         for column in table.columns:
             cell = row.cells.get(column.key, Cell())
-            text = figure(cell.estimate, _unit(column, row), table.digits)
+            text = cell.printed or figure(cell.estimate, _unit(column, row), table.digits)
             if not text and cell.command:
                 text = f"({commands.index(cell.command) + 1})"
             elif not text:

@@ -63,6 +63,8 @@ class Cell(NamedTuple):
     """What to run where a task is missing: the same for all empty cells of a run."""
     p_value: float | None = None
     """Of a difference: exact McNemar over pictures."""
+    printed: str = ""
+    """How the paper would print it, where that was asked for: mean ± deviation in percent."""
     withheld: bool = False
     """Whether the paper has a number that must not stand here: the row is not in its setting."""
 
@@ -104,6 +106,8 @@ class Options(NamedTuple):
     """A second view: where nothing is stated, what a sentence of the answer decides."""
     judges: tuple[str, ...] | None = None
     """The judges to combine; None for those of `postprocess.measure.judges.combined`."""
+    paper_style: bool = False
+    """CLASH's rates as mean ± deviation over bootstrap draws, as the paper prints them."""
     paper_compat: bool = False
     """In CLASH categories, drop samples that are in two."""
     draws: int = stats.DRAWS

@@ -134,6 +134,7 @@ def options_of(args: argparse.Namespace) -> Options:
         exclude=args.exclude,
         inferred=args.inferred,
         judges=args.judges,
+        paper_style=getattr(args, "paper_style", False),
         paper_compat=getattr(args, "paper_compat", False),
         draws=args.draws,
         seed=args.seed,

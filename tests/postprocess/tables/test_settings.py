@@ -250,3 +250,19 @@ def test_the_commands_take_the_views(tmp_path, capsys):
     assert main.run(["tables", "clash-judge", *views]) == 0
     assert "both of two, three (as asked for)" in capsys.readouterr().out
     assert main.run(["report", *views, "--out", str(tmp_path / "page.html"), "--no-media"]) == 0
+
+
+def test_rates_are_printed_as_the_paper_does_where_that_is_asked(tmp_path):
+    runs = read_runs([clash_run(tmp_path)])
+    plain = model_row(build("clash-finetune", runs, FAST)).cells
+    styled = build("clash-finetune", runs, FAST._replace(paper_style=True, draws=1000))
+    cells = model_row(styled).cells
+    for key in ("conflict", "overall", "image_on_originals", "false_alarms"):
+        mean, _, sd = cells[key].printed.partition(" ± ")
+        assert float(mean) == pytest.approx(100 * plain[key].estimate.value, abs=0.2)
+        n = 1281 * (1 + (key == "overall"))
+        p = plain[key].estimate.value
+        assert float(sd) == pytest.approx(100 * (p * (1 - p) / n) ** 0.5, rel=0.1)
+        assert not plain[key].printed
+    assert cells["conflict"].printed in render(styled, "md")
+    assert any("mean ± deviation" in note for note in styled.notes)
