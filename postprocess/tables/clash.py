@@ -155,6 +155,7 @@ def clash_judge(build: Builder) -> Draft:
         labels = [answer.judges or {} for answer in answers]
         if not any(labels):
             cells = {c.key: build.missing(run, "clash_open_judge") for c in _JUDGED}
+            cells |= fate_cells(run, (task,))
             rows.append(Row((run.label, ""), "model", cells, build.marks(run, (task,))))
             continue
         frame, marks = build.frame(run, task), build.marks(run, (task,))

@@ -6,6 +6,7 @@ import pytest
 
 from postprocess.publish.compare import NoResultError, compare
 from postprocess.publish.export import refusals
+from postprocess.publish.report_data import payload
 from postprocess.read.fates import fates
 from postprocess.response.line import failure_text
 from postprocess.runs.folder import read_runs
@@ -266,3 +267,23 @@ def test_rates_are_printed_as_the_paper_does_where_that_is_asked(tmp_path):
         assert not plain[key].printed
     assert cells["conflict"].printed in render(styled, "md")
     assert any("mean ± deviation" in note for note in styled.notes)
+
+
+def test_a_report_names_what_is_suspicious_about_an_answer(tmp_path):
+    records = synthetic.clash(
+        "clash_open", lambda i: "There is no conflict: kite" if i < 3 else "a kite", 10
+    )
+    write_run(tmp_path, {"clash_open": records}, model="m", model_args="")
+    items = payload(read_runs([tmp_path]), FAST, {})["questions"]["items"]
+    found = [result.get("signs") for item in items for _, result in item["results"]]
+    assert found.count(None) == 7
+    assert all("under a negation" in signs[0] for signs in found if signs)
+
+
+def test_a_refused_run_is_in_no_part_of_a_report(tmp_path):
+    write_run(tmp_path / "down", {"clash_open": failed(50)}, model="down", model_args="")
+    write_run(tmp_path / "up", {"clash_open": failed(0)}, model="up", model_args="")
+    page = payload(read_runs([tmp_path]), FAST, {})
+    assert page["models"] == ["up"]
+    assert any("all 50 answers are failed" in problem for problem in page["problems"])
+    assert not any(line.startswith("down") for line in page["headline"])
