@@ -19,13 +19,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
 from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 """What a picture file may be. PostScript is not among them: its decoder starts Ghostscript."""
 
-MAX_PIXELS = 80_000_000
+MAX_PIXELS = 89_478_485
+"""From more on, Pillow warns of a file that is made to fill the memory."""
 
 _DEPTHS = (8, 16, 32)
 _BROWSER_TYPES = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
@@ -95,6 +95,17 @@ def picture_of(source: Source, about: int | None = None) -> Image.Image:
         if about is not None:
             image.draft("RGB", (about, about))
         return _upright(image)
+
+
+def size_of(source: str | Path | bytes) -> tuple[int, int]:
+    """Width and height as the file says, without decoding it.
+
+    Raises:
+        PictureError: As in `picture_of`.
+    """
+    with _opened(source) as image:
+        width, height = image.size
+    return width, height
 
 
 def browser_picture(source: str | Path | bytes) -> Encoded:
@@ -207,6 +218,8 @@ def _scaled(image: Image.Image) -> Image.Image:
 
     A file of 32 bits may hold numbers of fewer: its depth is the narrowest that holds them all.
     """
+    import numpy as np
+
     if image.mode == "F":
         floats = np.asarray(image)
         if not (np.isfinite(floats).all() and floats.min() >= 0 and floats.max() <= 1):

@@ -11,7 +11,6 @@ decided here: one that does not decode is compared by its bytes alone.
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from postprocess.pictures import strict_decoding
+from postprocess.pictures import PictureError, checked, picture_of
 
 SIDE = 16
 """The fingerprint compares SIDE x SIDE neighbours: 256 bits."""
@@ -103,14 +102,14 @@ def twins(pictures: Iterable[tuple[str, Path]]) -> list[Twin]:
             kept.append((at, image_id, path))
             # A flat picture is compared with flat ones only, and must have the same pixels.
             prints.append(np.append(bits, np.repeat(flat, NEAR + 1)))
-    pixels: dict[int, bytes | None] = {}
+    pixels: dict[int, str | None] = {}
     for i, j, distance in _near(prints):
         (_, other_id, other_path), (at, image_id, path) = kept[i], kept[j]
         if at in found:
             continue
         for k in (i, j):
             if k not in pixels:
-                pixels[k] = _pixels(kept[k][2])
+                pixels[k] = checked(kept[k][2]).sha256
         if pixels[i] is not None and pixels[i] == pixels[j]:
             found[at] = Twin(SAME_PIXELS, image_id, path, other_id, other_path, 0)
         elif not prints[i][-1]:
@@ -138,13 +137,10 @@ def fingerprint(path: Path) -> tuple[npt.NDArray[np.bool_] | None, bool]:
     format and compression hardly change it.
     """
     try:
-        with strict_decoding(), warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path) as picture:
-                picture.draft("L", (SIDE * 8, SIDE * 8))
-                small = picture.convert("L").resize((SIDE + 1, SIDE), Image.Resampling.BOX)
-    except Exception:  # whatever a hostile file makes the decoder raise
+        picture = picture_of(path, about=SIDE * 8).convert("L")
+    except PictureError:
         return None, False
+    small = picture.resize((SIDE + 1, SIDE), Image.Resampling.BOX)
     grey = np.asarray(small, dtype=np.int16)
     return (grey[:, :-1] > grey[:, 1:]).ravel(), bool(grey.std() < FLAT)
 
@@ -177,12 +173,3 @@ def _digest(path: Path) -> bytes | None:
     except OSError:
         return None
     return digest.digest()
-
-
-def _pixels(path: Path) -> bytes | None:
-    try:
-        with strict_decoding(), Image.open(path) as picture:
-            size = f"{picture.size}".encode()
-            return hashlib.sha256(size + picture.convert("RGBA").tobytes()).digest()
-    except Exception:  # as in `fingerprint`
-        return None

@@ -14,6 +14,7 @@ from lmms_eval_tasks.dataset.checks import Fault
 from lmms_eval_tasks.dataset.folder import format_of
 from lmms_eval_tasks.dataset.pictures import picture_fault
 from lmms_eval_tasks.dataset.rows import read_rows
+from postprocess.pictures import picture_of, size_of
 
 MIN_SIDE = 14
 """Pixels; a shorter side is less than one patch of the usual vision encoders."""
@@ -70,18 +71,14 @@ def _odd_pictures(
 
 def _oddities(path: Path) -> Iterator[str]:
     """What is odd about a picture, by its header and a thumbnail."""
-    from PIL import Image
-
-    with Image.open(path) as picture:
-        width, height = picture.size
-        short, long = sorted((width, height))
-        if short < MIN_SIDE:
-            yield f"is {width} x {height} pixels: too small to see anything on"
-        if long > MAX_RATIO * short:
-            yield f"is {width} x {height} pixels: processors refuse sides beyond 1 to {MAX_RATIO}"
-        if width * height <= MAX_DECODED:
-            picture.draft("RGB", (_THUMBNAIL, _THUMBNAIL))
-            small = picture.convert("RGB")
-            small.thumbnail((_THUMBNAIL, _THUMBNAIL))
-            if len(small.getcolors(_THUMBNAIL * _THUMBNAIL) or ()) == 1:
-                yield "has one colour only"
+    width, height = size_of(path)
+    short, long = sorted((width, height))
+    if short < MIN_SIDE:
+        yield f"is {width} x {height} pixels: too small to see anything on"
+    if long > MAX_RATIO * short:
+        yield f"is {width} x {height} pixels: processors refuse sides beyond 1 to {MAX_RATIO}"
+    if width * height <= MAX_DECODED:
+        small = picture_of(path, about=_THUMBNAIL)
+        small.thumbnail((_THUMBNAIL, _THUMBNAIL))
+        if len(small.getcolors(_THUMBNAIL * _THUMBNAIL) or ()) == 1:
+            yield "has one colour only"

@@ -16,8 +16,6 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from postprocess.benchmarks import benchmarks
-
 LONGEST_SIDE = 640
 """Pixels; larger photographs are made smaller so that the demo stays light."""
 
@@ -106,7 +104,8 @@ def sample_rows(benchmark: str) -> list[dict[str, Any]]:
     Raises:
         ValueError: The benchmark has no sample.
     """
-    with_sample = [x for x in benchmarks() if _file(f"{x}.jsonl").is_file()]
+    names = (file.name.partition(".jsonl") for file in resources.files(__package__).iterdir())
+    with_sample = sorted(name for name, ending, _ in names if ending)
     if benchmark not in with_sample:
         raise ValueError(f"no sample for {benchmark!r}; there is one for {', '.join(with_sample)}")
     return [json.loads(line) for line in _data(f"{benchmark}.jsonl").splitlines()]

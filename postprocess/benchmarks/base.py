@@ -11,9 +11,10 @@ import importlib
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from postprocess.measure.metric import Frame, Metric
+if TYPE_CHECKING:
+    from postprocess.measure.metric import Frame, Metric
 
 _BUILT_IN = ("postprocess.benchmarks.pragmatch", "postprocess.benchmarks.clash")
 _GROUP = "pragclash.benchmarks"

@@ -115,6 +115,16 @@ def find_verdict(text: str | None, prompt: str = "zero_shot") -> Reading:
     Reading(verdict=0, by='inferred', start=13, end=28, word=False)
     """
     text, cot = text or "", is_cot(prompt)
+    words = text.strip()
+    found = _find(words, cot)
+    if found == UNREAD:
+        return found
+    before = len(text) - len(text.lstrip())
+    return found._replace(start=found.start + before, end=found.end + before)
+
+
+def _find(text: str, cot: bool) -> Reading:
+    """The verdict of an answer without space around it."""
     turn = first_turn(text)
     if turn is not None and any(map(str.isalnum, fold(text[:turn]))):
         # A base model goes on with the next exercise; its first answer is the one asked for.

@@ -103,15 +103,16 @@ def _watched(evaluate_single: Callable[..., Any], outcome: Outcome) -> Callable[
     def wrapper(args: argparse.Namespace) -> Any:
         try:
             check_arguments(args, outcome.default_model)
-            full = saving.no_room(args.output_path, args.use_cache)
+            full = saving.no_room(args.output_path, getattr(args, "use_cache", None))
             if full is not None:
                 raise UsageError(full)
             with saving.Stamp(args.output_path, _rank()) as stamp:
-                results, samples = evaluate_single(args)
+                results_and_samples = evaluate_single(args)
                 if args.output_path and _rank() == 0:
-                    for fault in saving.unsaved(args.output_path, stamp.value, samples):
+                    rows = results_and_samples[1]
+                    for fault in saving.unsaved(args.output_path, stamp.value, rows):
                         outcome.fail(fault)
-            return results, samples
+            return results_and_samples
         except UsageError as error:
             outcome.fail(str(error), 2)
             return None, None

@@ -16,6 +16,7 @@ from lmms_eval_tasks.dataset.pictures import picture_fault
 from lmms_eval_tasks.harness import build_docs, picture_of
 from postprocess import pictures
 from postprocess.publish import thumbnails
+from tests import ROOT
 
 WHITE, BLACK = (255, 255, 255), (0, 0, 0)
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n%%EOF\n"
@@ -199,3 +200,14 @@ def test_the_hash_of_pixels_is_kept_until_the_file_changes(tmp_path):
     assert pictures.checked(path).sha256 != first.sha256
     path.unlink()
     assert pictures.checked(path).fault == "is missing"
+
+
+def test_no_other_module_opens_a_picture():
+    packages = ("postprocess", "lmms_eval_tasks", "model_wrappers", "pragclash")
+    found = [
+        str(path.relative_to(ROOT))
+        for package in packages
+        for path in sorted((ROOT / package).rglob("*.py"))
+        if "Image.open(" in (code := path.read_text(encoding="utf-8")) or 'convert("RGB")' in code
+    ]
+    assert found == ["postprocess/pictures.py"]

@@ -22,7 +22,7 @@ def picture(width, height, plain=False):
 
 
 def folder_of(path, caption="a caption", content=None, image_id="b"):
-    rows, images = [], {"images/a.png": picture(40, 30), f"images/{image_id}.png": content}
+    rows, images = [], {"images/a.png": picture(30, 40), f"images/{image_id}.png": content}
     images[f"images/{image_id}.png"] = content or picture(40, 30)
     for x in ("a", image_id):
         rows.append(

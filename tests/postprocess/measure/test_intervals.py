@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import norm
+from sklearn.metrics import roc_auc_score
 from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
 
 from postprocess.measure import intervals, limits, stats
@@ -107,7 +108,7 @@ def test_auroc_by_weights_equals_the_plain_count_and_delongs_variance():
         return ((w @ won) * w).sum(axis=1) / w.sum(axis=1) ** 2
 
     found = intervals.over_pictures(auroc, 40, spread=intervals.auroc_spread)
-    assert found.value == pytest.approx(stats.auroc([*positive, *negative], [1] * 40 + [0] * 40))
+    assert found.value == pytest.approx(roc_auc_score([1] * 40 + [0] * 40, [*positive, *negative]))
     value, gone = placements(positive, negative)
     assert found.value == pytest.approx(value)
     assert intervals.left_out(auroc, 40) == pytest.approx(gone)

@@ -108,11 +108,14 @@ def test_a_verdict_line_at_the_end_is_never_turned_round(text, said):
         assert found.verdict in (value, None)
 
 
+CHANGE = r"wait|actually|correct|rather|scratch|mean|sorry|mistake|rethink|revis|oops|hmm|on second"
+
+
 @given(st.sampled_from(["Yes", "No", "yes.", "**No**", "(Yes)", "NO!"]), answers)
 @settings(max_examples=150, deadline=None)
 def test_a_zero_shot_answer_never_turns_into_its_opposite(opening, text):
-    # What follows may take a verdict back; it cannot turn a leading one round.
-    if re.search(r"think|reasoning", text):
+    # What follows may take a verdict back; only a change of mind that says so may turn it round.
+    if re.search(r"think|reasoning", text) or re.search(CHANGE, text, re.IGNORECASE):
         return
     leading = read_verdict(opening)
     assert read_verdict(f"{opening}\n\n.\n\n{text}") in (leading, None)

@@ -63,4 +63,4 @@ def test_a_near_twin_is_a_warning_and_no_fault(validate):
     status, out = validate({"a": picture(1), "b": picture(1, (64, 48))}, "--json")
     told = json.loads(out)
     assert (status, told["faults"]) == (0, [])
-    assert "nearly the same picture as 'a'" in told["warnings"][0]
+    assert "nearly the same picture as 'a'" in told["warnings"][0]["message"]

@@ -546,7 +546,7 @@ def test_a_fault_of_the_checks_themselves_is_a_failed_run(monkeypatch):
 def test_a_key_among_the_model_arguments_is_not_printed(monkeypatch):
     monkeypatch.setattr("pragclash.harness.evaluation.check_arguments", lambda *_: None)
     args = given(model_args="backend=openai,api_key=sk-123")
-    seen = _watched(lambda args: args.model_args, Outcome())(args)
+    seen, _ = _watched(lambda args: (args.model_args, None), Outcome())(args)
     assert seen == "backend=openai,api_key=sk-123"
     assert args.model_args == "backend=openai,api_key=REDACTED"
 
