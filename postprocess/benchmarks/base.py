@@ -112,6 +112,10 @@ class Benchmark:
     """`--exclude`: the answers that are left when those without a verdict are."""
     inferred_view: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     """`--inferred`: a record with what a sentence decides, where its answer states nothing."""
+    judges_told: Callable[[Sequence[Any], Sequence[str] | None], str | None] = (
+        lambda answers, judges: None
+    )
+    """Which judges count together in some answers, in words; None where nothing was judged."""
     judged_frame: Callable[[str, Sequence[Any], Sequence[str]], Frame] | None = None
     """`frame` with the judges that shall count together."""
     setting: Callable[[Any, Sequence[str]], Any] = lambda run, tasks: _NoPaper()

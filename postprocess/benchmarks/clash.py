@@ -8,6 +8,7 @@ from typing import Any
 from postprocess.benchmarks.base import Benchmark, Unit
 from postprocess.measure import clash as metrics
 from postprocess.measure.clash import ClashAnswer
+from postprocess.measure.judges import described
 from postprocess.measure.metric import Frame, Metric
 from postprocess.publish.report_clash import sections
 from postprocess.record.clash import clash_record
@@ -102,6 +103,7 @@ BENCHMARK = Benchmark(
     joined=lambda task, record: "accuracy" if _original(task) else "conflict",
     reference=_reference,
     extracted=lambda record: str(record.get("letter") or record.get("outcome") or ""),
+    judges_told=lambda answers, judges: described([a.judges or {} for a in answers], judges),
     judged_frame=_judged_frame,
     setting=_setting,
     wording=_wording,

@@ -72,6 +72,10 @@ def compare(a: Run, b: Run, options: Options = DEFAULT) -> Comparison:
     used = [(run, run.tasks[task]) for run in (a, b) for task in shared]
     notes = identities_of(used, options.mix).notes
     builder = Builder("", (a, b), options, {}, shared)
+    for run, task in used:
+        told = owner(task.task).judges_told(builder.answers(run, task.task), options.judges)
+        if told is not None:
+            notes.append(f"{run.label}, {task.task}: {told}")
     compared = [_compare(builder, a, b, task) for task in shared]
     return Comparison(a, b, compared, sorted(a.tasks.keys() ^ b.tasks.keys()), notes)
 

@@ -166,20 +166,11 @@ def clash_judge(build: Builder) -> Draft:
             name: (f"by.{name}", _kappa_of(name)) for name in judging.named(labels)
         }
         together = judging.combined(labels, build.options.judges)
-        lacking = set(build.options.judges or ()) - set(judging.named(labels))
-        if lacking:
-            reasons[
-                f"{run.label}: no judge called {', '.join(sorted(lacking))}; it has "
-                f"{', '.join(judging.named(labels))}"
-            ] = None
+        told = judging.described(labels, build.options.judges)
+        reasons[f"{run.label}: at least one, and all, of {told}"] = None
         if len(together.names) > 1:
             every = "both" if len(together.names) == 2 else f"all {len(together.names)}"
             views |= {"at least one": ("judge", None), every: ("every", None)}
-            who = ", ".join(together.names)
-            reasons[
-                f"{run.label}: at least one and {every} of {who} ({together.why}), which judged "
-                f"{together.covered} of {together.n} answers"
-            ] = None
         for judge, (prefix, kappa) in views.items():
             outcomes = [_judged(prefix, outcome) for outcome in JUDGE_LABELS.values()]
             found = build.of([*outcomes, *([kappa] if kappa else [])], frame)

@@ -249,7 +249,10 @@ def test_the_commands_take_the_views(tmp_path, capsys):
     write_run(tmp_path, {"clash_open_judge": records}, model="m", model_args="")
     views = ["--runs", str(tmp_path), "--judges", "two,three", "--inferred", "--draws", "20"]
     assert main.run(["tables", "clash-judge", *views]) == 0
-    assert "both of two, three (as asked for)" in capsys.readouterr().out
+    told = "judges two, three (as asked for), which judged 20 of 20 answers"
+    assert told in capsys.readouterr().out
+    assert main.run(["compare", str(tmp_path), str(tmp_path), *views[2:]]) == 0
+    assert told in capsys.readouterr().out
     assert main.run(["report", *views, "--out", str(tmp_path / "page.html"), "--no-media"]) == 0
 
 
