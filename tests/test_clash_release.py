@@ -18,8 +18,8 @@ def test_the_counts_are_those_of_the_released_files(shared):
 
 def test_a_stand_in_has_the_counts_of_the_table(stand_in):
     assert clash_release.counts_of(stand_in) == clash_release.table()
-    for entry in clash_release.table():
-        assert sum(row[-1] for row in entry["rows"]) == 1281, entry["name"]
+    for name, entries in clash_release.table()["files"].items():
+        assert sum(entry[-1] for entry in entries) == 1281, name
 
 
 def test_the_rules_find_in_our_words_what_the_release_found_in_its_own(stand_in):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
+import json
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,10 @@ from transformers import BitsAndBytesConfig, PreTrainedModel
 from lmms_eval_tasks.profiles import Profile, profile_of
 
 _DTYPES = {name: getattr(torch, name) for name in ("float32", "float16", "bfloat16")}
+
+
+TRAINING_FACTS = ("split", "kind", "rows", "dropped_in_test_set", "fingerprint")
+"""What a run notes of an adapter's training data."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +143,22 @@ class Loading:
         folder = Path(self.peft)
         digest = hashlib.sha256((folder / "adapter_model.safetensors").read_bytes()).hexdigest()
         parameters = sum(p.numel() for name, p in model.named_parameters() if "lora_" in name)
-        return {"folder": folder.name, "sha256": digest, "lora_parameters": parameters}
+        return {
+            "folder": folder.name,
+            "sha256": digest,
+            "lora_parameters": parameters,
+            "training": training_of(folder),
+        }
+
+
+def training_of(folder: Path) -> dict[str, Any] | None:
+    """What `training.json` beside an adapter says it was trained on; None where it says nothing."""
+    try:
+        held = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+        data = dict(held["data"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return {"data": {name: data[name] for name in TRAINING_FACTS if name in data}}
 
 
 def apply_adapter(model: Any, folder: Path) -> None:

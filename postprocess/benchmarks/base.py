@@ -26,6 +26,13 @@ class UnknownBenchmarkError(ValueError):
     """A name that no registered benchmark has; the message lists the known ones."""
 
 
+class _NoPaper(NamedTuple):
+    """What is said of rows where a benchmark has no paper's numbers."""
+
+    row: str | None = None
+    why: str | None = None
+
+
 class Unit(NamedTuple):
     """What two models are compared on: a complete picture, or a document."""
 
@@ -103,6 +110,16 @@ class Benchmark:
     """The answers that every document offers; with them the right one gives nothing away."""
     second_view: Callable[[Sequence[Any]], list[Any]] | None = None
     """`--exclude`: the answers that are left when those without a verdict are."""
+    inferred_view: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    """`--inferred`: a record with what a sentence decides, where its answer states nothing."""
+    judges_told: Callable[[Sequence[Any], Sequence[str] | None], str | None] = (
+        lambda answers, judges: None
+    )
+    """Which judges count together in some answers, in words; None where nothing was judged."""
+    judged_frame: Callable[[str, Sequence[Any], Sequence[str]], Frame] | None = None
+    """`frame` with the judges that shall count together."""
+    setting: Callable[[Any, Sequence[str]], Any] = lambda run, tasks: _NoPaper()
+    """A `postprocess.tables.setting.Setting`: which row of the paper tasks of a run stand for."""
     wording: Callable[[Mapping[str, Any]], tuple[str, str]] = lambda record: (
         str(record.get("prompt")),
         str(record.get("prompt")),
@@ -125,12 +142,24 @@ class Benchmark:
         """The metric of a task that carries the record."""
         return self.printed(task)[0]
 
-    def paired(self, task: str, a: Sequence[Any], b: Sequence[Any]) -> tuple[Frame, Frame]:
+    def laid(self, task: str, answers: Sequence[Any], judges: Sequence[str] | None) -> Frame:
+        """The answers of a task, laid out by picture, with certain judges or the usual ones."""
+        if judges is None or self.judged_frame is None:
+            return self.frame(task, answers)
+        return self.judged_frame(task, answers, judges)
+
+    def paired(
+        self,
+        task: str,
+        a: Sequence[Any],
+        b: Sequence[Any],
+        judges: Sequence[str] | None = None,
+    ) -> tuple[Frame, Frame]:
         """The answers of two models on the units that both have, laid out alike."""
         units = [self.units(task, side) for side in (a, b)]
         common = sorted(units[0].keys() & units[1].keys(), key=str)
         frames = [
-            self.frame(task, [answer for key in common for answer in side[key].answers])
+            self.laid(task, [answer for key in common for answer in side[key].answers], judges)
             for side in units
         ]
         return frames[0], frames[1]

@@ -8,10 +8,14 @@ from typing import Any
 from postprocess.benchmarks.base import Benchmark, Unit
 from postprocess.measure import clash as metrics
 from postprocess.measure.clash import ClashAnswer
+from postprocess.measure.judges import described
 from postprocess.measure.metric import Frame, Metric
 from postprocess.publish.report_clash import sections
 from postprocess.record.clash import clash_record
+from postprocess.runs.folder import Run
 from postprocess.tables.clash import TABLES
+from postprocess.tables.model import RESCORED
+from postprocess.tables.setting import Setting, clash_setting
 
 _EXPORTED = ("conflict", "image", "text", "none", "distractor", "unusable_rate")
 
@@ -73,6 +77,14 @@ def _wording(record: Mapping[str, Any]) -> tuple[str, str]:
     return form, f"{form}: {record.get('prompt')} ({digest[:12]})"
 
 
+def _judged_frame(task: str, answers: Sequence[ClashAnswer], judges: Sequence[str]) -> Frame:
+    return metrics.frame(answers, judges)
+
+
+def _setting(run: Run, tasks: Sequence[str]) -> Setting:
+    return clash_setting(run, tasks, RESCORED)
+
+
 BENCHMARK = Benchmark(
     name="clash",
     title="CLASH",
@@ -91,6 +103,9 @@ BENCHMARK = Benchmark(
     joined=lambda task, record: "accuracy" if _original(task) else "conflict",
     reference=_reference,
     extracted=lambda record: str(record.get("letter") or record.get("outcome") or ""),
+    judges_told=lambda answers, judges: described([a.judges or {} for a in answers], judges),
+    judged_frame=_judged_frame,
+    setting=_setting,
     wording=_wording,
     tables=TABLES,
     report=sections,

@@ -11,9 +11,10 @@ from postprocess.measure import pragmatch as metrics
 from postprocess.measure.groups import Answer, AnswerError, Slots, complete
 from postprocess.measure.metric import Frame
 from postprocess.publish.report_pragmatch import sections
-from postprocess.record.pragmatch import pragmatch_record
+from postprocess.record.pragmatch import pragmatch_record, with_inferred
 from postprocess.tables.model import PROMPT_TITLES
 from postprocess.tables.pragmatch import TABLES
+from postprocess.tables.setting import pragmatch_setting
 
 _HEADLINE = {
     "pm": "pair_acc",
@@ -94,6 +95,8 @@ BENCHMARK = Benchmark(
     extracted=lambda record: {1: "Yes", 0: "No"}.get(record["verdict"], ""),
     choices=("Yes", "No"),
     second_view=metrics.without_unreadable,
+    inferred_view=with_inferred,
+    setting=pragmatch_setting,
     wording=_wording,
     tables=TABLES,
     report=sections,

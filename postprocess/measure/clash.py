@@ -116,7 +116,8 @@ def _total(name: str, title: str, doc: str, column: str, better: bool | None) ->
 
 
 def _judge(name: str, title: str, doc: str, column: str, better: bool = False) -> Metric:
-    return _rate(name, title, doc, column, higher_is_better=better, alone=False)
+    compared = name == "judge_conflict"
+    return _rate(name, title, doc, column, higher_is_better=better, alone=False, compared=compared)
 
 
 _LETTER_COLUMNS = tuple(f"letter.{letter}" for letter in matching.LETTERS)

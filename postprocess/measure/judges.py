@@ -71,6 +71,23 @@ def combined(labels: Labels, asked: Sequence[str] | None = None) -> Combined:
     return Combined(names, why, len(together), len(labels))
 
 
+def described(labels: Labels, asked: Sequence[str] | None = None) -> str | None:
+    """Which judges count together, why, and how many answers they cover; None without any judge.
+
+    >>> described([{"a": "NONE"}, {"a": "TEXT"}], ["a", "b"])
+    'judges a (as asked for), which judged 2 of 2 answers; no judge called b'
+    >>> described([{}]) is None
+    True
+    """
+    known = named(labels)
+    if not known:
+        return None
+    names, why, covered, n = combined(labels, asked)
+    lacking = [name for name in asked or () if name not in known]
+    told = f"judges {', '.join(names) or 'none'} ({why}), which judged {covered} of {n} answers"
+    return told + (f"; no judge called {', '.join(lacking)}" if lacking else "")
+
+
 def _plain(name: str) -> str:
     """A judge's name without provider, case and punctuation."""
     return re.sub(r"[^a-z0-9]", "", re.split(r"[:/]", name.lower())[-1])

@@ -15,8 +15,14 @@ from postprocess.measure.estimate import Difference, differences
 from postprocess.measure.intervals import too_few
 from postprocess.measure.significance import holm
 from postprocess.runs.folder import Run, Runs
+from postprocess.runs.refused import results_only
 from postprocess.tables.build import identities_of
 from postprocess.tables.model import DEFAULT, Builder, Options
+
+
+class NoResultError(ValueError):
+    """A run whose answers are no result: its requests failed or came back empty."""
+
 
 SHOWN = 20
 """Differing pictures printed for each task; the JSON holds all."""
@@ -60,14 +66,32 @@ def compare(a: Run, b: Run, options: Options = DEFAULT) -> Comparison:
     """Compare two runs on every task that both hold.
 
     Raises:
-        MixedError: Their data or prompts differ, and `options.mix` is off.
+        MixedError: Their data, prompts or settings differ, and `options.mix` is off.
+        NoResultError: A run holds no result.
     """
+    a, b = _results_of(a), _results_of(b)
     shared = [task for task in a.tasks if task in b.tasks]
     used = [(run, run.tasks[task]) for run in (a, b) for task in shared]
     notes = identities_of(used, options.mix).notes
     builder = Builder("", (a, b), options, {}, shared)
+    for run, task in used:
+        told = owner(task.task).judges_told(builder.answers(run, task.task), options.judges)
+        if told is not None:
+            notes.append(f"{run.label}, {task.task}: {told}")
     compared = [_compare(builder, a, b, task) for task in shared]
     return Comparison(a, b, compared, sorted(a.tasks.keys() ^ b.tasks.keys()), notes)
+
+
+def _results_of(run: Run) -> Run:
+    """The run without the tasks that are no result.
+
+    Raises:
+        NoResultError: Nothing is left.
+    """
+    kept = results_only(Runs((run,), ()))
+    if not kept.runs:
+        raise NoResultError("; ".join(map(str, kept.problems)))
+    return kept.runs[0]
 
 
 def _compare(build: Builder, a: Run, b: Run, task: str) -> TaskComparison:
@@ -80,7 +104,7 @@ def _compare(build: Builder, a: Run, b: Run, task: str) -> TaskComparison:
         for left, right in ((units[0][key], units[1][key]) for key in common)
         if left.told != right.told
     ]
-    frames = benchmark.paired(task, *sides)
+    frames = benchmark.paired(task, sides[0], sides[1], build.options.judges)
     found = differences(benchmark.metrics.values(), *frames, build.options.sampling)
     n = len(common)
     only_a, only_b = (len(side) - n for side in units)

@@ -1,9 +1,9 @@
 """A run as a submission, for Every Eval Ever and for Hugging Face model pages.
 
 A submission claims to be a benchmark result, so a run that is not one is refused with the reason:
-the sample, custom data, a limit, failed requests, a cut run. Ids are made from content and the
-run's own date: the same run always gives the same files. Pictures never leave, captions only when
-asked.
+the sample, custom data, a limit, failed requests, a cut run, other settings than the task's own.
+Ids are made from content and the run's own date: the same run always gives the same files. Pictures
+never leave, captions only when asked.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from postprocess.publish.every_eval_ever import (
     samples_of,
 )
 from postprocess.runs.folder import Run, TaskRun
+from postprocess.runs.identity import described, identity
 
 RELATIONSHIPS = ("first_party", "third_party", "collaborative", "other")
 AVAILABILITIES = ("open_weights", "closed_weights", "unknown")
@@ -61,6 +62,10 @@ def _why_not(task: TaskRun) -> list[str]:
         out.append(f"made with --offset {config['offset']}")
     if not task.complete:
         out.append("incomplete, the run was cut")
+    made = {one.settings for one in map(identity, task.records) if not one.own}
+    if made:
+        words = "; ".join(sorted(map(described, made)))
+        out.append(f"settings or prompt are not the task's own ({words})")
     failed = sum(record.get("status") == "failed" for record in task.records)
     if failed:
         out.append(f"{failed} requests failed")

@@ -9,6 +9,7 @@ from postprocess.measure import clash as clash_metrics
 from postprocess.publish import report_words
 from postprocess.publish.report_pairs import Asked, kind_of, shown_words
 from postprocess.read import matching
+from postprocess.read.suspicious import SIGNS, signs_of
 from postprocess.runs.folder import Run, Runs
 from postprocess.tables.model import Builder
 
@@ -121,6 +122,8 @@ def _questions(runs: Runs, with_media: bool) -> dict[str, Any]:
                 }
                 if record.get("rotation") is not None:
                     result["rotation"] = record["rotation"]
+                if signs := signs_of(record):
+                    result["signs"] = [SIGNS[sign] for sign in signs]
                 if record.get("judges"):
                     result["judges"] = {str(k): v for k, v in record["judges"].items()}
                 item["results"].append([number, result])

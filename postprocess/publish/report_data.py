@@ -15,6 +15,7 @@ from postprocess.publish import thumbnails
 from postprocess.publish.report_pairs import Asked, Media, cap_words
 from postprocess.runs.folder import Runs
 from postprocess.runs.provenance import provenance
+from postprocess.runs.refused import results_only
 from postprocess.tables import build as tables
 from postprocess.tables.formats import as_json
 from postprocess.tables.model import Builder, Options
@@ -37,6 +38,7 @@ def payload(
     Raises:
         MixedError: The runs differ in data or prompts, and `options.mix` is off.
     """
+    runs = results_only(runs)
     built = {
         name: tables.build(name, runs, options)
         for name, maker in tables.tables().items()

@@ -21,6 +21,7 @@ from postprocess.publish.report_pairs import (
     shown_words,
     triple,
 )
+from postprocess.read.counts import read_by
 from postprocess.response.line import LEFT_OUT
 from postprocess.runs.folder import Run, Runs, TaskRun
 from postprocess.tables.model import MODALITY_TITLES, PROMPT_TITLES, Builder, Table
@@ -62,7 +63,8 @@ def _headlines(run: Run, builder: Builder) -> list[str]:
         if task:
             name = f"{run.label}, {PROMPT_TITLES[prompt]}"
             found = builder.figures(run, task)
-            out.append(report_words.pragmatch(name, found, kind_of(run.tasks[task])))
+            kind, counts = kind_of(run.tasks[task]), read_by(run.records(task))
+            out.append(report_words.pragmatch(name, found, kind, counts))
     return out
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from postprocess.measure.stats import Estimate
+from postprocess.read.counts import ReadBy, note
 
 CLEAR = 0.3
 """A gap between two rates that is worth a sentence."""
@@ -20,13 +21,16 @@ TELLS_APART = 0.75
 """A share of pictures with P ranked above M from which scores tell the two apart."""
 
 
-def pragmatch(name: str, found: Mapping[str, Estimate], kind: str) -> str:
+def pragmatch(
+    name: str, found: Mapping[str, Estimate], kind: str, counts: ReadBy | None = None
+) -> str:
     """One paragraph on a run of pairs or groups.
 
     Args:
         name: Model and prompt.
         found: Its figures.
         kind: `sample`, `custom` or `full`.
+        counts: How its verdicts came about; None leaves that out.
 
     >>> pragmatch("m", {"n_left_out": Estimate(3.0, None, None, 3, "none")}, "full")
     'm: no picture has all its captions answered (3 left out).'
@@ -77,6 +81,8 @@ def pragmatch(name: str, found: Mapping[str, Estimate], kind: str) -> str:
     unread = _value(found, "unusable_rate")
     if unread is not None and unread >= 0.02:
         sentences.append(f"{_whole(unread)}% of the answers hold no verdict and count as wrong")
+    if counts is not None:
+        sentences.append(note(counts))
     if left_out:
         sentences.append(f"{left_out} pictures are incomplete and left out")
     if kind != "full":

@@ -94,6 +94,27 @@ def pragmatch_record(shown: Mapping[str, Any], answer: str | None) -> dict[str, 
     }
 
 
+def with_inferred(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The record as a second view has it: where nothing is stated, what a sentence decides.
+
+    What a person settled, also as saying neither, stays.
+
+    >>> unread = {"verdict": None, "inferred_verdict": 1, "label": 1, "status": "unusable"}
+    >>> with_inferred(unread)["correct"], with_inferred({"verdict": 0})
+    (1, {'verdict': 0})
+    """
+    verdict = record.get("inferred_verdict")
+    if record["verdict"] is not None or verdict is None or record.get("verdict_by") == "person":
+        return record
+    return {
+        **record,
+        "verdict": verdict,
+        "status": "ok",
+        "correct": int(verdict == record["label"]),
+        "sign_disagrees": _sign_disagrees(record.get("s"), verdict),
+    }
+
+
 def looks_cut(words: str) -> bool:
     """Whether a chain of thought without a verdict looks as if its token limit had cut it.
 

@@ -12,8 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from postprocess.benchmarks.base import TableMaker, benchmarks, owner
+from postprocess.measure.stats import DRAWS
+from postprocess.read.counts import note, read_by
 from postprocess.runs.folder import Run, Runs, TaskRun
-from postprocess.tables.model import DEFAULT, Builder, Options, Table
+from postprocess.runs.identity import UNKNOWN, Identity, described, identity, why_not_together
+from postprocess.runs.refused import results_only
+from postprocess.tables.model import DEFAULT, FATES, RESCORED, Builder, Options, Table
 
 
 class MixedError(ValueError):
@@ -40,7 +44,7 @@ def build(name: str, runs: Runs, options: Options = DEFAULT) -> Table:
     known = tables()
     if name not in known:
         raise ValueError(f"no table {name!r}; known: {', '.join(known)}")
-    maker = known[name]
+    maker, runs = known[name], results_only(runs)
     used = [
         (run, run.tasks[task])
         for run in runs.runs
@@ -48,14 +52,27 @@ def build(name: str, runs: Runs, options: Options = DEFAULT) -> Table:
         if task in maker.tasks and maker.takes(run)
     ]
     identities = identities_of(used, options.mix)
-    selected = _mark_selection(used, identities.marks)
+    selected = [*_mark_selection(used, identities.marks), *_mark_settings(used, identities.marks)]
     builder = Builder(name, runs.runs, options, identities.marks, maker.tasks)
     table = maker.make(builder)
-    notes = [*identities.notes, *selected, *table.notes, *_limits(used)]
+    notes = [*identities.notes, *selected, *table.notes, *builder.remarks, *_limits(used)]
+    notes += _read_by(used)
     if options.exclude and any(owner(task).second_view for task in maker.tasks):
         notes.append(
             "second view: answers without a verdict are left out here; the first view counts them "
             "as wrong"
+        )
+    if options.paper_style and any(
+        cell.printed for row in table.rows for cell in row.cells.values()
+    ):
+        notes.append(
+            "rates as the paper prints them: mean ± deviation over "
+            f"{DRAWS} bootstrap draws of documents"
+        )
+    if options.inferred and any(owner(task).inferred_view for task in maker.tasks):
+        notes.append(
+            "second view: where an answer states no verdict, what a sentence of it decides counts "
+            "here; the first view counts it as wrong"
         )
     notes.append(
         f"{100 * options.level:g}% intervals and tests are over pictures (docs/intervals.md); n "
@@ -65,7 +82,7 @@ def build(name: str, runs: Runs, options: Options = DEFAULT) -> Table:
         name,
         table.title,
         table.heads,
-        table.columns,
+        (*table.columns, *FATES),
         builder.filled(table.rows),
         tuple(notes),
         table.digits,
@@ -73,6 +90,9 @@ def build(name: str, runs: Runs, options: Options = DEFAULT) -> Table:
         {"level": options.level, "seed": options.seed},
     )
 
+
+CHANGED = "‡"
+"""Mark of rows that were not made with their task's own settings and prompt."""
 
 SELECTED = "†"
 """Mark of rows whose model rests on an encoder that chose the data."""
@@ -87,7 +107,8 @@ class Identities(NamedTuple):
 
 
 def identities_of(used: Sequence[tuple[Run, TaskRun]], mix: bool) -> Identities:
-    """What data and prompts the figures rest on; an error where they differ unasked."""
+    """What data, prompts and settings the figures rest on; an error where they differ unasked."""
+    settings = _settings_apart(used)
     data: dict[tuple[str, str], list[tuple[str, str]]] = {}
     prompts: dict[str, dict[str, list[tuple[str, str]]]] = {}
     for run, task in used:
@@ -105,8 +126,8 @@ def identities_of(used: Sequence[tuple[Run, TaskRun]], mix: bool) -> Identities:
     owners = [owner(place[1]).name for places in data.values() for place in places[:1]]
     mixed_data = len(owners) > len(set(owners))
     mixed_prompts = [what for what, wordings in prompts.items() if len(wordings) > 1]
-    if (mixed_data or mixed_prompts) and not mix:
-        raise MixedError(_mixed_message(data, prompts, mixed_data, mixed_prompts))
+    if (mixed_data or mixed_prompts or settings.why) and not mix:
+        raise MixedError(_mixed_message(data, prompts, mixed_data, mixed_prompts, settings.why))
 
     notes: list[str] = []
     marks: dict[tuple[str, str], str] = {}
@@ -128,9 +149,90 @@ def identities_of(used: Sequence[tuple[Run, TaskRun]], mix: bool) -> Identities:
                     marks[place] = marks.get(place, "") + letter
             elif not mixed_prompts:
                 notes.append(f"prompt: {worded}")
-    if mixed_data or mixed_prompts:
+    if settings.why:
+        for made, places in settings.groups.items():
+            letter = next(letters, "z")
+            notes.append(f"[{letter}] {made}")
+            for place in places:
+                marks[place] = marks.get(place, "") + letter
+        notes += settings.why
+    if mixed_data or mixed_prompts or settings.why:
         notes.insert(0, "MIXED: rows with different marks are not comparable")
     return Identities(marks, notes)
+
+
+class _Apart(NamedTuple):
+    """What was made with settings, prompts or pictures that do not belong together."""
+
+    groups: dict[str, list[tuple[str, str]]]
+    """Places by the settings of their records, in words."""
+    why: list[str]
+    """Each difference, with a place of either side; empty where all belong together."""
+
+
+def _settings_apart(used: Sequence[tuple[Run, TaskRun]]) -> _Apart:
+    """Records whose settings differ, or whose sample was asked or shown otherwise.
+
+    Data and the tasks' own wordings are compared apart; here is what `why_not_together` finds
+    beyond them.
+    """
+    groups: dict[str, list[tuple[str, str]]] = {}
+    kinds: dict[tuple[Any, ...], tuple[str, Identity]] = {}
+    samples: dict[tuple[Any, ...], tuple[str, Identity]] = {}
+    why: dict[str, None] = {}
+    for run, task in used:
+        place = (run.label, task.task)
+        for record in task.records:
+            one = identity(record)
+            where = f"{run.label}/{task.task}"
+            settled = (one.benchmark, one.data, one.form, one.wording)
+            kinds.setdefault((*settled, one.settings, one.own), (where, one))
+            made = f"settings of {one.form}: {described(one.settings)}"
+            made += "" if one.own else " (not the task's own)"
+            if place not in groups.setdefault(made, []):
+                groups[made].append(place)
+            known = samples.setdefault((*settled, one.task, one.sample), (where, one))
+            reason = why_not_together(known[1], one) or ""
+            if " for sample " in reason:
+                why[f"{reason.partition(' for sample')[0]} differs ({known[0]}, {where})"] = None
+    found = list(kinds.values())
+    for i, (here, a) in enumerate(found):
+        for there, b in found[:i]:
+            reason = why_not_together(a, b) or ""
+            if reason.startswith("settings"):
+                why.setdefault(f"{reason} ({here}, {there})", None)
+    return _Apart(groups, list(why))
+
+
+def _mark_settings(
+    used: Sequence[tuple[Run, TaskRun]], marks: dict[tuple[str, str], str]
+) -> list[str]:
+    """Mark the rows that were not made as their task says; gives the remarks."""
+    notes: dict[str, None] = {}
+    unknown: dict[str, None] = {}
+    for run, task in used:
+        found = {(one.settings, one.own, one.run) for one in map(identity, task.records)}
+        for settings, own, _ in sorted(found, key=str):
+            if not own:
+                marks[run.label, task.task] = marks.get((run.label, task.task), "") + CHANGED
+                notes[
+                    f"[{CHANGED}] {run.label}, {task.task}: settings or prompt are not the task's "
+                    f"own: {described(settings)}"
+                ] = None
+        if any(made is None for _, _, made in found) and run.model != RESCORED:
+            unknown[run.label] = None
+    if unknown:
+        notes[f"{UNKNOWN}: {', '.join(unknown)}"] = None
+    return list(notes)
+
+
+def _read_by(used: Sequence[tuple[Run, TaskRun]]) -> list[str]:
+    """How the verdicts of each run came about."""
+    records: dict[str, list[Mapping[str, Any]]] = {}
+    for run, task in used:
+        records.setdefault(run.label, []).extend(task.records)
+    counts = {label: read_by(own) for label, own in records.items()}
+    return [f"{label}: {note(own)}" for label, own in counts.items() if any(own)]
 
 
 def _mark_selection(
@@ -178,6 +280,7 @@ def _mixed_message(
     prompts: Mapping[str, Mapping[str, Sequence[tuple[str, str]]]],
     mixed_data: bool,
     mixed_prompts: Sequence[str],
+    apart: Sequence[str],
 ) -> str:
     def where(places: Sequence[tuple[str, str]]) -> str:
         shown = ", ".join(f"{label}/{task}" for label, task in places[:3])
@@ -191,9 +294,10 @@ def _mixed_message(
         ]
     for what in mixed_prompts:
         parts += [f"prompt {w} ({where(places)})" for w, places in sorted(prompts[what].items())]
+    parts += apart[:3]
     return (
-        f"figures of different data or prompts do not belong in one table: {'; '.join(parts)}. "
-        "Choose among the --runs, or pass --mix to have the rows marked"
+        "figures of different data, prompts or settings do not belong in one table: "
+        f"{'; '.join(parts)}. Choose among the --runs, or pass --mix to have the rows marked"
     )
 
 

@@ -137,9 +137,20 @@ def _json_cell(cell: Cell, column: Column, digits: int) -> dict[str, Any]:
         out |= {"why": cell.why} if cell.why else {}
     if cell.reference is not None:
         out["reference"] = {"text": cell.reference.text(digits), **cell.reference._asdict()}
+    if cell.printed:
+        out["printed"] = cell.printed
+    if cell.withheld:
+        out["withheld"] = True
     if cell.command is not None:
         out["command"] = cell.command
     return out
+
+
+def reference(cell: Cell, digits: int) -> str:
+    """What stands in the paper's column beside a cell."""
+    if cell.withheld:
+        return "not the paper's setting"
+    return cell.reference.text(digits) if cell.reference else ""
 
 
 def _unit(column: Column, row: Row) -> Column:
@@ -166,7 +177,7 @@ def _grid(table: Table) -> tuple[list[str], list[list[str]]]:
         line[0] += f" ({TOO_FEW})" if few else ""
         for at, column in enumerate(table.columns):
             cell = row.cells.get(column.key, Cell())
-            text = figure(cell.estimate, _unit(column, row), table.digits)
+            text = cell.printed or figure(cell.estimate, _unit(column, row), table.digits)
             if text and cell.test is not None:
                 text += f" {p_text(cell.test, cell.adjusted)}"
             if text and cell.estimate and _other_n(row, table, at):
@@ -179,7 +190,7 @@ def _grid(table: Table) -> tuple[list[str], list[list[str]]]:
                 text = NOT_APPLICABLE if row.kind == "model" else EMPTY
             line.append(text)
             if has_reference(table, column):
-                line.append(cell.reference.text(table.digits) if cell.reference else "")
+                line.append(reference(cell, table.digits))
         lines.append(line)
     return titles, lines
 
@@ -301,7 +312,7 @@ def _csv(table: Table) -> str:
             if _tested(table, column):
                 line += [f"{value[k]:.4g}" if k in value else "" for k in _TESTED.values()]
             if has_reference(table, column):
-                line.append(cell.reference.text(table.digits) if cell.reference else "")
+                line.append(reference(cell, table.digits))
             if cell.command:
                 commands[cell.command] = None
         writer.writerow([*line, "; ".join(map(safe, commands))])

@@ -18,9 +18,11 @@ from postprocess.measure.intervals import too_few
 from postprocess.measure.metric import Frame, Metric
 from postprocess.measure.significance import Significance, holm
 from postprocess.measure.stats import Estimate
+from postprocess.read.fates import TITLES, fates
 from postprocess.runs.folder import Problem, Run
 from postprocess.tables import papers
 from postprocess.tables.papers import Reference
+from postprocess.tables.setting import Setting
 
 CUES = ("lexical", "style", "ocr")
 PROMPTS = {"zero_shot": "", "cot": "_cot", "zero_shot_b": "_prompt_b"}
@@ -67,6 +69,10 @@ class Cell(NamedTuple):
     """Where the two are on different sides of zero: why."""
     adjusted: float | None = None
     """Holm's p within the family that a note of the table names."""
+    printed: str = ""
+    """How the paper would print it, where that was asked for: mean ± deviation in percent."""
+    withheld: bool = False
+    """Whether the paper has a number that must not stand here: the row is not in its setting."""
 
     @property
     def p_value(self) -> float | None:
@@ -143,6 +149,12 @@ class Options(NamedTuple):
     mix: bool = False
     exclude: bool = False
     """The second view: answers without a verdict are left out instead of wrong."""
+    inferred: bool = False
+    """A second view: where nothing is stated, what a sentence of the answer decides."""
+    judges: tuple[str, ...] | None = None
+    """The judges to combine; None for those of `postprocess.measure.judges.combined`."""
+    paper_style: bool = False
+    """CLASH's rates as mean ± deviation over bootstrap draws, as the paper prints them."""
     paper_compat: bool = False
     """In CLASH categories, drop samples that are in two."""
     seed: int = stats.SEED
@@ -188,6 +200,8 @@ class Builder:
         self._figures: dict[tuple[str, str], dict[str, Estimate]] = {}
         self._missing: dict[str, tuple[Run, dict[str, None]]] = {}
         self._shown: set[tuple[str, ...]] = set()
+        self.remarks: dict[str, None] = {}
+        """Notes that rows have, in their order."""
 
     def has(self, run: Run, tasks: Iterable[str]) -> bool:
         """Whether the run holds any of the tasks."""
@@ -196,7 +210,10 @@ class Builder:
     def answers(self, run: Run, task: str) -> list[Any]:
         """A task's answers, in the view that the options ask for; none where it was not run."""
         benchmark = owner(task)
-        found = benchmark.answers(run.records(task))
+        records = run.records(task)
+        if self.options.inferred and benchmark.inferred_view is not None:
+            records = tuple(dict(benchmark.inferred_view(one)) for one in records)
+        found = benchmark.answers(records)
         if self.options.exclude and benchmark.second_view is not None:
             return benchmark.second_view(found)
         return found
@@ -205,7 +222,8 @@ class Builder:
         """A task's answers, laid out by picture."""
         key = (run.label, task)
         if key not in self._frames:
-            self._frames[key] = owner(task).frame(task, self.answers(run, task))
+            answers = self.answers(run, task)
+            self._frames[key] = owner(task).laid(task, answers, self.options.judges)
         return self._frames[key]
 
     def figures(self, run: Run, task: str) -> dict[str, Estimate]:
@@ -223,7 +241,8 @@ class Builder:
     def differences(self, run: Run, task: str, other: str) -> dict[str, Difference]:
         """`task` less `other`, metric by metric, over the pictures of both."""
         benchmark = owner(task)
-        a, b = benchmark.paired(task, self.answers(run, task), self.answers(run, other))
+        sides = self.answers(run, task), self.answers(run, other)
+        a, b = benchmark.paired(task, *sides, self.options.judges)
         found = differences(benchmark.metrics.values(), a, b, self.options.sampling)
         return {one.metric: one for one in found}
 
@@ -239,8 +258,10 @@ class Builder:
         self, run: Run, setting: tuple[str, ...], cells: Mapping[str, Cell], tasks: Iterable[str]
     ) -> Row:
         """The row of a run, with the paper's cells beside it that may stand there."""
-        model = papers.tuned_model(run.label, run.model_args)
-        return self.row_of(run, (run.label, *setting), (model or "", *setting), cells, tasks)
+        held = [task for task in tasks if task in run.tasks]
+        beside = owner(held[0]).setting(run, held) if held else Setting(None)
+        paper = (beside.row or "", *setting)
+        return self.row_of(run, (run.label, *setting), paper, cells, tasks)
 
     def row_of(
         self,
@@ -251,10 +272,27 @@ class Builder:
         tasks: Iterable[str],
     ) -> Row:
         """As `row`, for a row that the paper has under another head."""
-        self._shown.add(paper)
+        held = [task for task in tasks if task in run.tasks]
+        why = owner(held[0]).setting(run, held).why if held else None
         known = papers.beside(self.name, *paper)
-        beside = {key: cell._replace(reference=known.get(key)) for key, cell in cells.items()}
+        if why is None:
+            self._shown.add(paper)
+        elif self._model_of_paper(paper[0]):
+            self.remarks[f"{run.label}: {why}; no number of the paper stands beside it"] = None
+        beside = {
+            key: cell._replace(withheld=key in known)
+            if why
+            else cell._replace(reference=known.get(key))
+            for key, cell in cells.items()
+        }
+        beside |= fate_cells(run, held)
         return Row(head, "model", beside, self.marks(run, tasks))
+
+    def _model_of_paper(self, name: str) -> bool:
+        """Whether the table's paper has a row of the model, whatever was tuned on it."""
+        model = name.partition(", tuned on ")[0]
+        heads = papers.TABLES.get(self.name, {})
+        return any(head[0].partition(", tuned on ")[0] == model for head in heads)
 
     def paper_rows(self) -> list[Row]:
         """Rows of models that only the paper has."""
@@ -316,6 +354,16 @@ def command_for(run: Run, tasks: Sequence[str], arguments: Mapping[str, Any] | N
     parts += ["--tasks", ",".join(tasks)]
     parts += ["--output_path", str(output) if output else run.folder, "--log_samples"]
     return shlex.join(parts)
+
+
+FATES = tuple(Column(name, title, "count") for name, title in TITLES.items())
+"""Columns that stand in every table: answers that hold none, by what became of them."""
+
+
+def fate_cells(run: Run, tasks: Iterable[str]) -> dict[str, Cell]:
+    """What became of the answers that a row rests on."""
+    found = fates(record for task in tasks for record in run.records(task))
+    return {name: count(n) for name, n in found.items()}
 
 
 def cell_of(estimate: Estimate | None) -> Cell:

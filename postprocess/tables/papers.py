@@ -236,19 +236,6 @@ def paper_model(name: str) -> str | None:
     return next((model for model, form in PAPER_MODELS.items() if re.search(form, text)), None)
 
 
-def tuned_model(name: str, model_args: str) -> str | None:
-    """As `paper_model`, and whether a fine-tuned adapter was on it, as the paper names that.
-
-    >>> tuned_model("llava-v1.5-7b_lora_open_ended_single", "")
-    'LLaVa-1.5-7b, tuned on ~15k'
-    """
-    model = paper_model(name)
-    text = f"{name} {model_args}".lower()
-    if model is None or not ("lora" in text or "peft=" in text):
-        return model
-    return f"{model}, tuned on {'~30k' if 'merged' in text else '~15k'}"
-
-
 TABLES: dict[str, Table] = {
     "table1": TABLE1,
     "table3": TABLE3,

@@ -8,8 +8,12 @@ and adapter are the paper's; everywhere else the reason why not is shown.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+
+from postprocess.runs.folder import Run
+from postprocess.runs.identity import own_settings
+from postprocess.tables.papers import paper_model
 
 N_PICTURES = 1_281
 """Documents that the paper's CLASH figures are over: one a picture."""
@@ -22,6 +26,15 @@ TRAINING_ROWS = {"finetune": 18_097, "finetune-merged": 31_676}
 
 TUNED_ON = {"finetune": "~15k", "finetune-merged": "~30k"}
 """What the paper calls the two files."""
+
+
+class Setting(NamedTuple):
+    """Which row of the paper a row of ours stands for."""
+
+    row: str | None
+    """The paper's name of it; None where the paper has no such model."""
+    why: str | None = None
+    """Why its numbers must not stand beside ours all the same; None where they may."""
 
 
 class Adapter(NamedTuple):
@@ -123,3 +136,56 @@ def released_adapter(name: str) -> Adapter | None:
     elif re.search(r"_lora_open_ended_single(?![^ (])", name, re.IGNORECASE):
         split = "finetune"
     return Adapter(split, TRAINING_ROWS.get(split or "", 0))
+
+
+def clash_setting(run: Run, tasks: Sequence[str], rescored: str) -> Setting:
+    """The paper's row for the answers of a run to tasks of CLASH.
+
+    Args:
+        run: The run.
+        tasks: Those that the row rests on; the first has its documents.
+        rescored: The model id of runs that were made from files of predictions.
+    """
+    task = run.tasks[tasks[0]]
+    model, adapter = paper_model(run.label), _adapter_on(run, task.results, rescored)
+    row = None if model is None else paper_row(model, adapter)
+    kinds, prompts = (
+        " and ".join(map(str, task.values(name))) for name in ("dataset_kind", "prompt")
+    )
+    n, released = len(task.records), run.model == rescored
+    why = papers_setting(
+        model, n=n, dataset_kind=kinds, prompt=prompts, adapter=adapter, released=released
+    )
+    return Setting(row, why or _changed(run, tasks))
+
+
+def pragmatch_setting(run: Run, tasks: Sequence[str]) -> Setting:
+    """The paper's row for the answers of a run to tasks of PragMatch.
+
+    The paper's pictures are not known one by one: a whole run on full data is its setting.
+    """
+    model = paper_model(run.label)
+    why = None
+    if any(kind != "full" for name in tasks for kind in run.tasks[name].values("dataset_kind")):
+        why = "not the benchmark's data"
+    elif any(run.tasks[name].limit is not None for name in tasks):
+        why = "only a part of the data (--limit)"
+    elif "peft" in run.arguments or released_adapter(run.label) is not None:
+        why = "an adapter is on the model"
+    return Setting(model, f"not the paper's setting: {why}" if why else _changed(run, tasks))
+
+
+def _adapter_on(run: Run, results: Mapping[str, Any], rescored: str) -> Adapter | None:
+    """The adapter of a run, by what it noted of its training; by its name in released files."""
+    if run.model == rescored:
+        return released_adapter(run.arguments.get("model_name") or run.label)
+    if "peft" not in run.arguments and released_adapter(run.label) is None:
+        return None
+    noted = results.get("config", {}).get("pragclash", {}).get("adapter") or {}
+    return adapter_of(noted.get("training"))
+
+
+def _changed(run: Run, tasks: Sequence[str]) -> str | None:
+    if all(own_settings(record) for name in tasks for record in run.records(name)):
+        return None
+    return "not the paper's setting: settings or prompt are not the task's own"

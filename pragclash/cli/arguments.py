@@ -71,19 +71,46 @@ def add_output(
     parser.add_argument("--force", action="store_true", help="overwrite --out")
 
 
+def judges(text: str) -> tuple[str, ...]:
+    """The type of lists of judges.
+
+    >>> judges("gpt-5, gemini-2.5-pro")
+    ('gpt-5', 'gemini-2.5-pro')
+    """
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def add_judges(parser: argparse.ArgumentParser) -> None:
+    """`--judges A,B`, the judges of CLASH that count together."""
+    parser.add_argument(
+        "--judges",
+        type=judges,
+        metavar="A,B",
+        help="the judges to combine (default: the paper's two, else all that answered enough)",
+    )
+
+
 def add_computing(parser: argparse.ArgumentParser) -> None:
     """How figures are computed: `--mix`, `--exclude`, `--seed`."""
     # Here alone: it loads scipy, which commands without figures need not wait for.
     from postprocess.measure import stats
 
     parser.add_argument(
-        "--mix", action="store_true", help="allow different data and prompts, and mark the rows"
+        "--mix",
+        action="store_true",
+        help="allow different data, prompts and settings, and mark the rows",
     )
     parser.add_argument(
         "--exclude",
         action="store_true",
         help="second view of PragMatch: leave answers without a verdict out",
     )
+    parser.add_argument(
+        "--inferred",
+        action="store_true",
+        help="second view of PragMatch: where an answer states no verdict, what its sentences say",
+    )
+    add_judges(parser)
     parser.add_argument(
         "--seed",
         type=int,
@@ -99,6 +126,9 @@ def options_of(args: argparse.Namespace) -> Options:
     return Options(
         mix=args.mix,
         exclude=args.exclude,
+        inferred=args.inferred,
+        judges=args.judges,
+        paper_style=getattr(args, "paper_style", False),
         paper_compat=getattr(args, "paper_compat", False),
         seed=args.seed,
     )

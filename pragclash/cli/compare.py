@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from postprocess.publish.compare import as_json, as_text, compare, pick
+from postprocess.publish.compare import NoResultError, as_json, as_text, compare, pick
 from postprocess.runs.folder import read_runs
 from postprocess.tables.build import MixedError
 from pragclash.cli.arguments import add_computing, options_of, tell
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
             return 2
     try:
         comparison = compare(found[0], found[1], options_of(args))
-    except MixedError as error:
+    except (MixedError, NoResultError) as error:
         print(f"pragclash compare: {error}", file=sys.stderr)
         return 1
     if not comparison.tasks:

@@ -25,7 +25,7 @@ from postprocess.runs.prediction_files import UnreadableFile, find_files, find_s
 from postprocess.runs.rescore_text import file_lines, json_of, score_lines
 from postprocess.runs.rescored_run import OutputExistsError, write_runs
 from postprocess.runs.rescoring import TwinError, score
-from pragclash.cli.arguments import positive
+from pragclash.cli.arguments import add_judges, positive
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,11 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print mean ± deviation over bootstrap draws, as the paper does",
     )
-    add(
-        "--judges",
-        metavar="A,B",
-        help="the judges to combine (default: the paper's two, else all that answered enough)",
-    )
+    add_judges(parser)
     add("--draws", type=positive, default=DRAWS, help="resamples of the bootstrap")
     add("--seed", type=int, default=SEED, help="seed of the resamples")
 
@@ -113,7 +109,7 @@ def _run(args: argparse.Namespace) -> int:
         sources,
         samples=read_samples(samples) if samples else (),
         paper_compat=args.paper_compat,
-        judges=[name.strip() for name in args.judges.split(",")] if args.judges else None,
+        judges=args.judges,
         draws=args.draws,
         seed=args.seed,
     )

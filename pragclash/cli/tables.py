@@ -28,6 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="clash-categories: drop samples that are in two categories, as the paper does",
     )
+    parser.add_argument(
+        "--paper-style",
+        action="store_true",
+        help="CLASH: print mean ± deviation over bootstrap draws, as the paper does",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,29 +6,19 @@ import os
 import platform
 from collections.abc import Iterable, Mapping
 from importlib import metadata
-from typing import Any, NamedTuple
+from typing import Any
 
 from lmms_eval_tasks.harness import task_folder
 from postprocess.benchmarks.pragmatch_tasks import spec_of
 from postprocess.measure.groups import Answer
 from postprocess.measure.pragmatch import slots_for
 from postprocess.measure.standard_error import accuracy_stderr
-from postprocess.response.line import LEFT_OUT, encodable, is_failed
+from postprocess.response.line import encodable, is_failed
+from postprocess.runs.refused import TaskAnswers, counted
 from pragclash.harness.cache import benchmarks_of
-
-MAX_FAILED = 0.01
-"""Share of failed requests of a task above which the run is not a result."""
 
 FIRST_METRICS = ("accuracy", "conflict")
 """The metrics that carry the record."""
-
-
-class TaskAnswers(NamedTuple):
-    """How the answers of one task came out."""
-
-    n: int
-    empty: int
-    failed: int
 
 
 def answers_of(rows: Iterable[Mapping[str, Any]]) -> TaskAnswers:
@@ -37,21 +27,17 @@ def answers_of(rows: Iterable[Mapping[str, Any]]) -> TaskAnswers:
     In our tasks the record's own status counts, so that this agrees with the metrics; a vote that
     was never cast is no answer.
     """
-    n = empty = failed = 0
+    found: list[Mapping[str, Any]] = []
     for row in rows:
         record = record_of(row)
         if record is not None:
-            status = record["status"]
-            n += status != LEFT_OUT
-            failed += status == "failed"
-            empty += status == "empty"
+            found.append(record)
             continue
         for answer in row["filtered_resps"]:
             if isinstance(answer, str):
-                n += 1
-                failed += is_failed(answer)
-                empty += not answer.strip()
-    return TaskAnswers(n, empty, failed)
+                status = "failed" if is_failed(answer) else "ok" if answer.strip() else "empty"
+                found.append({"status": status})
+    return counted(found)
 
 
 def record_of(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -61,23 +47,6 @@ def record_of(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
         if isinstance(record, Mapping) and "record" in record:
             return record
     return None
-
-
-def faults_of(task: str, answers: TaskAnswers) -> list[str]:
-    """What makes a task's answers no result, in words; empty where they are one.
-
-    >>> faults_of("pragmatch_pm", TaskAnswers(n=200, empty=3, failed=2))
-    []
-    """
-    n, empty, failed = answers
-    if not n:
-        return []
-    if empty + failed == n:
-        how = "empty" if not failed else "failed" if not empty else "empty or failed"
-        return [f"{task}: all {n} answers are {how}: this is no result"]
-    if failed > MAX_FAILED * n:
-        return [f"{task}: {failed} of {n} requests failed (more than {MAX_FAILED:.0%})"]
-    return []
 
 
 def notes_of(samples: Mapping[str, Any]) -> dict[str, Any]:

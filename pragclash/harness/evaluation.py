@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from postprocess.runs.refused import faults_of
 from postprocess.secrets import (
     redact,
     redact_answer,
@@ -182,7 +183,7 @@ def _checked(simple_evaluate: Callable[..., Any], outcome: Outcome) -> Callable[
             return None
         samples = results.get("samples", {})
         for task, rows in samples.items():
-            for failure in answers.faults_of(task, answers.answers_of(rows)):
+            for failure in faults_of(task, answers.answers_of(rows)):
                 outcome.fail(failure)
             answers.make_encodable(rows)
             for row in rows:

@@ -324,6 +324,7 @@
       ["text", "the caption's answer", (x, c) => outcomeOf(x, c) === "text"],
       ["unusable", "unusable, none, empty or failed", (x, c) =>
         ["unusable", "none", "empty", "failed"].includes(outcomeOf(x, c))],
+      ["suspicious", "read suspiciously", (x, c) => x.results.some(([of, r]) => of === c && r.signs)],
       ["disagree", "models disagree", (x) => {
         const by = new Map();
         for (const [c, result] of x.results) {
@@ -435,6 +436,7 @@
         h("tbody", null, ordered.map(([c, r]) => h("tr", { class: c === config ? "mine" : "" },
           h("th", { scope: "row" }, configurations[c].name, known(r.rotation) ? ` (rotation ${r.rotation})` : ""),
           h("td", { "data-title": "outcome", class: r.ok ? "good" : "bad" }, `${r.ok ? "✓" : "✗"} ${r.o}`,
+            r.signs ? h("small", null, ` suspicious: ${r.signs.join("; ")}`) : null,
             r.judges ? h("small", null, ` judges: ${Object.entries(r.judges).map(([j, v]) => `${j} ${v || "none yet"}`).join(", ")}`) : null),
           h("td", { class: "words", "data-title": "words" }, words(r.w)))))))];
   };

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from transformers import PreTrainedModel
 
 from model_wrappers.verdict import profiles
-from model_wrappers.verdict.profiles import Loading, apply_adapter
+from model_wrappers.verdict.profiles import Loading, apply_adapter, training_of
 from model_wrappers.verdict.wrapper import VerdictModel
 from postprocess.response.line import read_response
 from tests.model_wrappers.reference import wrapped
@@ -154,6 +155,8 @@ def test_an_adapter_moves_the_scores_and_stands_in_the_notes(
     scores = {}
     for name, scale in (("zero", 0.0), ("large", 3.0)):
         folder = make_adapter(tmp_path / name, plain.model, scale)
+        data = {"split": "finetune", "rows": 146, "dropped_in_test_set": 3, "fingerprint": name}
+        (folder / "training.json").write_text(json.dumps({"data": data, "settings": {}}))
         lm = wrapped(backend, tiny_models(backend), peft=folder)
         lm.task_dict = tasks.task_dict
         results = lm.generate_until(tasks.requests(simple=False))
@@ -162,12 +165,20 @@ def test_an_adapter_moves_the_scores_and_stands_in_the_notes(
         assert notes["adapter"]["folder"] == name
         assert len(notes["adapter"]["sha256"]) == 64
         assert notes["adapter"]["lora_parameters"] > 0
+        assert notes["adapter"]["training"] == {"data": data}
         assert notes["paths"]["reused"] == 1
     plain.task_dict = tasks.task_dict
     for at, result in enumerate(plain.generate_until(tasks.requests(simple=False))):
         expected = read_response(result.text).choices
         assert scores["zero"][at] == pytest.approx(expected, abs=1e-5)
         assert scores["large"][at] != pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", '{"data": 3}', '{"settings": {}}', "[" * 99_999])
+def test_an_adapter_of_unknown_training_has_no_facts(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "training.json").write_text(text)
+    assert training_of(tmp_path) is None
 
 
 def test_an_adapter_of_another_model_is_refused(tiny_models: TinyModels, tmp_path: Path) -> None:

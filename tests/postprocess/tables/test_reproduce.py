@@ -18,76 +18,15 @@ from postprocess.tables.setting import (
     released_adapter,
 )
 from pragclash.cli import main
-from tests import KNOWN_ANSWERS
+from tests import KNOWN_ANSWERS, clash_release
 
-COUNTS = json.loads((KNOWN_ANSWERS / "clash_released_flags.json").read_text())
 CELLS = json.loads((KNOWN_ANSWERS / "clash_paper_cells.json").read_text())
-WORDS = {"conflict": "a conflict", "image": "a kite", "text": "a drone", "none": "nothing"}
-NAMES = ("conflict", "image", "text", "none")
-STORED = {
-    **{"conflict": "matches_contradiction", "image": "matches_image_only"},
-    **{"text": "matches_text_only", "none": "matches_none", "distractor": "matches_irrelevant"},
-}
-CHOICES = {
-    **{"contradiction": "A", "image_only": "B"},
-    **{"text_only": "C", "irrelevant_but_plausible": "D"},
-}
-
-
-def row_of(picture: int, flags: str, judges: str, mc: bool) -> dict:
-    """A prediction in our own words that has these flags."""
-    held, _, kept = flags.partition(" ")
-    names = (*NAMES[:3], "distractor") if mc else NAMES
-    values = {name: mark == "1" for name, mark in zip(names, held, strict=True)}
-    row = {"image_id": picture, "question": f"What is at place {picture}?"}
-    row |= {"original_caption": "A kite.", "conflicting_caption": "A drone."}
-    if mc:
-        letter = next((x for x, on in zip("ABCD", values.values(), strict=True) if on), None)
-        row["prediction"] = f"({letter})" if letter else "no letter"
-        texts = {name: {"choice": x, "answer": name} for name, x in CHOICES.items()}
-        row["modality_answers"] = texts
-    else:
-        row["prediction"] = " or ".join(WORDS[name] for name in NAMES if values[name])
-        row["modality_answers"] = {"image_only": "kite", "text_only": "drone"}
-    marks = kept or "s" * len(names)
-    row["evaluation"] = {
-        STORED[name]: values[name] for name, mark in zip(names, marks, strict=True) if mark == "s"
-    }
-    for judge, _, label in (part.partition("=") for part in judges.split(",") if part):
-        labels = dict(zip(NAMES, ("CONFLICT", "IMAGE", "TEXT", "NONE"), strict=True))
-        row[f"evaluation_{judge}_prediction"] = "what?" if label == "UNREADABLE" else label
-        row[f"evaluation_{judge}"] = {STORED[x]: labels[x] == label for x in NAMES}
-    return row
 
 
 @pytest.fixture(scope="module")
 def own_copy(tmp_path_factory):
     """The release's layout, with predictions in our own words that have its flags."""
-    home = tmp_path_factory.mktemp("release")
-    pictures, samples = [], []
-    for group in COUNTS["groups"]:
-        first = len(samples) + 1000 * len(pictures)
-        ids = [first + i for i in range(group["pictures"])]
-        pictures.append(ids)
-        for picture in ids:
-            for kind, categories in group["samples"]:
-                sample = {"image_id": picture, "question": f"What is at place {picture}?"}
-                sample |= {"change_type": kind}
-                sample["category"] = categories if len(categories) > 1 else categories[0]
-                samples.append(sample)
-    (home / "data").mkdir()
-    test_file = home / "data" / "synthetic_captions_test_filtered.json"
-    test_file.write_text(json.dumps({"metadata": {}, "samples": samples}))
-    for name, entries in COUNTS["files"].items():
-        rows, left = [], [iter(ids) for ids in pictures]
-        for group, flags, judges, count in entries:
-            for _ in range(count):
-                mc = name.startswith("multiple_choice")
-                rows.append(row_of(next(left[group]), flags, judges, mc))
-        path = home / "results" / f"{name}_predictions.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(rows))
-    return home
+    return clash_release.write(tmp_path_factory.mktemp("release"))
 
 
 def cells_of(home):
@@ -133,11 +72,12 @@ def test_the_command_prints_ours_the_papers_and_the_difference(own_copy, capsys)
 
 
 def test_a_cell_that_is_off_fails_and_is_named(own_copy, tmp_path, capsys):
-    name = "open_ended/gpt-5_predictions.json"
-    rows = json.loads((own_copy / "results" / name).read_text())
+    path = own_copy / "predictions" / "open_ended" / "gpt-5_predictions.json.gz"
+    rows = json.loads(gzip.decompress(path.read_bytes()))
     for row in rows[:20]:
         row["prediction"] = "a kite"
     (tmp_path / "results" / "open_ended").mkdir(parents=True)
+    name = "open_ended/gpt-5_predictions.json"
     (tmp_path / "results" / name).write_text(json.dumps(rows))
     assert main.run(["reproduce", "--release", str(tmp_path), "--draws", "20", "--json"]) == 1
     printed = capsys.readouterr()
@@ -159,14 +99,6 @@ def test_the_released_files_give_the_same_cells(shared, own_cells):
         own = own_cells[0][key]
         assert not cell.off
         assert (cell.ours, cell.n) == (pytest.approx(own.ours), own.n), key
-
-
-def test_the_counts_are_those_of_the_released_files(shared):
-    for name, entries in COUNTS["files"].items():
-        path = shared / "golden" / "clash" / "predictions" / f"{name}_predictions.json.gz"
-        assert sum(entry[-1] for entry in entries) == len(
-            json.loads(gzip.decompress(path.read_bytes()))
-        )
 
 
 FULL = {"n": 1289, "dataset_kind": "full", "prompt": "official"}

@@ -18,13 +18,9 @@ from PIL import Image
 from lmms_eval_tasks.dataset.folder import write_folder
 from postprocess.measure import pragmatch as metrics
 from postprocess.measure.groups import Answer
+from postprocess.runs.refused import TaskAnswers, faults_of
 from pragclash.harness import tasks
-from pragclash.harness.answers import (
-    TaskAnswers,
-    answers_of,
-    faults_of,
-    mend_errors,
-)
+from pragclash.harness.answers import answers_of, mend_errors
 from pragclash.harness.arguments import UsageError, check_arguments, check_config
 from pragclash.harness.cache import benchmarks_of, portions
 from pragclash.harness.evaluation import Outcome, _watched
