@@ -16,7 +16,7 @@ from lmms_eval_tasks.clash import judge
 from lmms_eval_tasks.clash.data import official_prompts
 from lmms_eval_tasks.clash.options import ROTATIONS, option_order, rotate
 from lmms_eval_tasks.clash.prompts import SLOTS, Instruction, compose, instruction, judge_request
-from lmms_eval_tasks.harness import (
+from lmms_eval_tasks.documents import (
     build_docs,
     loud,
     picture_of,

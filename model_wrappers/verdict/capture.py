@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from transformers import LogitsProcessor, LogitsProcessorList
 
+from model_wrappers.verdict.answer_tokens import choice_ids
 from model_wrappers.verdict.reading import REASONING, ReadingRule, SetScore, answer_step, stated_at
-from model_wrappers.verdict.spellings import choice_ids
 
 
 class NotFiniteError(RuntimeError):

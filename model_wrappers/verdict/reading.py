@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from model_wrappers.verdict.spellings import are_letters, first_answer_step
+from model_wrappers.verdict.answer_tokens import are_letters, first_answer_step
 from postprocess.read import verdict as verdicts
 
 REASONING = re.compile(r"<think>.*?</think>", re.DOTALL)

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from model_wrappers.verdict.answer_tokens import spellings
 from model_wrappers.verdict.reading import REASONING, ReadingRule, SetScore, answer_step, stated_at
-from model_wrappers.verdict.spellings import spellings
 
 _MAX_TOKENS_READ = 32_768
 

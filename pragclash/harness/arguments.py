@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from lmms_eval_tasks.harness import task_folder, tell_once
+from lmms_eval_tasks.documents import task_folder, tell_once
 from lmms_eval_tasks.pragmatch.data import has_rows
 from model_wrappers.embedded.weights import missing
 from postprocess.benchmarks.pragmatch_tasks import spec_of, tags_of, task_names

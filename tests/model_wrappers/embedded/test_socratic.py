@@ -19,7 +19,7 @@ from model_wrappers.embedded.socratic import (
     is_looping,
     load_smollm,
 )
-from model_wrappers.verdict.spellings import choice_ids
+from model_wrappers.verdict.answer_tokens import choice_ids
 from postprocess.response.line import is_failed, read_response
 from tests.model_wrappers.fakes import CHOICES, LETTERS, clash_doc, photograph, pragmatch_doc, run
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from model_wrappers.verdict.spellings import choice_ids, first_answer_step, single_token_ids
+from model_wrappers.verdict.answer_tokens import choice_ids, first_answer_step, single_token_ids
 
 
 class FakeTokenizer:
