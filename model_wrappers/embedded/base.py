@@ -57,8 +57,12 @@ class SeenRequest(NamedTuple):
 
 
 class EmbeddedModel(lmms):
-    """Base of all models that need no GPU, simple form; the chat form sets `is_simple = False`."""
+    """Base of all models that need no GPU.
 
+    They read the document, so the harness's simple form of a request is all they need.
+    """
+
+    is_simple = True
     model_id = ""
     encoders_used: tuple[str, ...] = ()
     """Encoders that the answers rest on; data selected with one of them favours or harms it."""

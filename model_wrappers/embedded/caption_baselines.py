@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from lmms_eval.api.instance import Instance
 from loguru import logger
 from tqdm import tqdm
@@ -57,48 +56,26 @@ def text_encoder(path: str | None = None) -> tuple[str, Features]:
             "local folders are read, nothing is downloaded"
         )
     try:
-        encode = _sentence_encoder(folder) or _averaging_encoder(folder)
+        encode = _sentence_encoder(folder)
     except (OSError, ValueError, KeyError) as error:
         raise UnknownEncoderError(f"encoder={path}: {error}") from error
     return f"{folder.name} sha256:{_digest(folder)}", functools.lru_cache(100_000)(encode)
 
 
-def _sentence_encoder(folder: Path) -> Callable[[str], np.ndarray] | None:
-    if not (folder / "modules.json").is_file():
-        return None
+def _sentence_encoder(folder: Path) -> Callable[[str], np.ndarray]:
     from sentence_transformers import SentenceTransformer
 
+    # A model that is no sentence encoder gets a layer that averages its token states.
     model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+    model.max_seq_length = min(_MAX_TOKENS, model.max_seq_length or _MAX_TOKENS)
 
     def encode(text: str) -> np.ndarray:
+        sound = text.encode("utf-8", "replace").decode("utf-8")
         with encoders.one_thread():
-            return _unit(model.encode(_sound(text), convert_to_numpy=True))
+            vector = model.encode(sound, convert_to_numpy=True, show_progress_bar=False)
+        return vector / max(float(np.linalg.norm(vector)), 1e-12)
 
     return encode
-
-
-def _averaging_encoder(folder: Path) -> Callable[[str], np.ndarray]:
-    from transformers import AutoModel, AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    model = AutoModel.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
-    model.eval().requires_grad_(False)
-    limit = min(_MAX_TOKENS, getattr(model.config, "max_position_embeddings", _MAX_TOKENS))
-
-    def encode(text: str) -> np.ndarray:
-        tokens = tokenizer(_sound(text), return_tensors="pt", truncation=True, max_length=limit)
-        with encoders.one_thread():
-            return _unit(model(**tokens).last_hidden_state[0].double().mean(0).numpy())
-
-    return encode
-
-
-def _sound(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _unit(vector: np.ndarray) -> np.ndarray:
-    return vector / max(float(np.linalg.norm(vector)), 1e-12)
 
 
 def _digest(folder: Path) -> str:
@@ -185,11 +162,10 @@ class _CaptionBaseline(EmbeddedModel):
 
 
 class CaptionBert(_CaptionBaseline):
-    """A frozen sentence encoder and logistic regression; simple form."""
+    """A frozen sentence encoder and logistic regression."""
 
     model_id = "caption_bert"
     kind = "caption"
-    is_simple = True
 
     def __init__(self, encoder: str | None = None, **arguments: Any) -> None:
         """Choose the encoder.
@@ -214,18 +190,11 @@ class CaptionBert(_CaptionBaseline):
         return self._encode
 
 
-class CaptionBertChat(CaptionBert):
-    """The same for the chat form of tasks."""
-
-    is_simple = False
-
-
 class CaptionFormat(_CaptionBaseline):
-    """Format features and logistic regression; simple form."""
+    """Format features and logistic regression."""
 
     model_id = "caption_format"
     kind = "format"
-    is_simple = True
 
     def __init__(self, **arguments: Any) -> None:
         """See the module; it takes no argument of its own."""
@@ -238,9 +207,3 @@ class CaptionFormat(_CaptionBaseline):
     def features(self) -> Features:
         """The format features."""
         return format_features
-
-
-class CaptionFormatChat(CaptionFormat):
-    """The same for the chat form of tasks."""
-
-    is_simple = False

@@ -78,10 +78,9 @@ def _vote(line: str, where: str) -> tuple[str, str, str]:
 
 
 class HumanVotes(EmbeddedModel):
-    """One annotator's votes; simple form."""
+    """One annotator's votes."""
 
     model_id = "human_votes"
-    is_simple = True
 
     def __init__(
         self,
@@ -135,9 +134,3 @@ def _answer(label: str | None, prompt: str) -> str:
         return attach_response("", None, finish=LEFT_OUT)
     word = label.capitalize()
     return f"Verdict: {word}" if prompt == "cot" else word
-
-
-class HumanVotesChat(HumanVotes):
-    """The same for the chat form of tasks."""
-
-    is_simple = False

@@ -25,9 +25,7 @@ from lmms_eval_tasks.pragmatch.make.caption_only import (
 from model_wrappers.embedded import caption_baselines, encoders
 from model_wrappers.embedded.caption_baselines import (
     CaptionBert,
-    CaptionBertChat,
     CaptionFormat,
-    CaptionFormatChat,
     UnknownEncoderError,
     text_encoder,
 )
@@ -101,7 +99,7 @@ def docs_of(task):
     return docs(SimpleNamespace(config_name=task))
 
 
-MODELS = [CaptionBert, CaptionBertChat, CaptionFormat, CaptionFormatChat]
+MODELS = [CaptionBert, CaptionFormat]
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("lmms_eval")
 
-from model_wrappers.embedded.human_votes import HumanVotes, HumanVotesChat, VotesError, read_votes
+from model_wrappers.embedded.human_votes import HumanVotes, VotesError, read_votes
 from postprocess.read.verdict import read_verdict
 from postprocess.response.line import read_response
 from tests.model_wrappers.fakes import pragmatch_doc, run
@@ -29,10 +29,9 @@ def docs_for(*sample_ids, **columns):
     return [pragmatch_doc(None, "a caption", sample_id=x, **columns) for x in sample_ids]
 
 
-@pytest.mark.parametrize("model", [HumanVotes, HumanVotesChat])
-def test_votes_become_answers(votes_file, model):
+def test_votes_become_answers(votes_file):
     docs = docs_for("1-P", "1-M", "1-L")
-    assert run(model(annotator="ada", votes=str(votes_file)), docs) == ["Yes", "No", "Unclear"]
+    assert run(HumanVotes(annotator="ada", votes=str(votes_file)), docs) == ["Yes", "No", "Unclear"]
     assert [read_verdict(answer) for answer in ("Yes", "No", "Unclear")] == [1, 0, None]
 
 
