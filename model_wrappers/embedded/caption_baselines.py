@@ -72,8 +72,9 @@ def _sentence_encoder(folder: Path) -> Callable[[str], np.ndarray]:
     def encode(text: str) -> np.ndarray:
         sound = text.encode("utf-8", "replace").decode("utf-8")
         with encoders.one_thread():
-            vector = model.encode(sound, convert_to_numpy=True, show_progress_bar=False)
-        return vector / max(float(np.linalg.norm(vector)), 1e-12)
+            vector: np.ndarray = model.encode(sound, convert_to_numpy=True, show_progress_bar=False)
+        unit: np.ndarray = vector / max(float(np.linalg.norm(vector)), 1e-12)
+        return unit
 
     return encode
 
