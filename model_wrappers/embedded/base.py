@@ -107,6 +107,21 @@ class EmbeddedModel(lmms):
         """The CPU, also for the harness's gathers."""
         return torch.device("cpu")
 
+    def pragmatch_document(self, request: Instance, *columns: str) -> Mapping[str, Any]:
+        """A request's document, for models that use these columns of PragMatch and no picture.
+
+        Raises:
+            UnknownDocumentError: The document lacks one of them.
+        """
+        doc_id, task, split = request.args[-3:]
+        doc: Mapping[str, Any] = self.task_dict[task][split][doc_id]
+        if not doc.keys() >= set(columns):
+            raise UnknownDocumentError(
+                f"{self.model_id} answers PragMatch's tasks only; these documents have the columns "
+                f"{', '.join(sorted(doc))}"
+            )
+        return doc
+
     def read(self, request: Instance) -> SeenRequest:
         """Read a request's document, without its label.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -87,28 +87,6 @@ def _digest(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def document(docs: Any, doc_id: int, columns: Sequence[str], model_id: str) -> dict[str, Any]:
-    """Some columns of a PragMatch document, without its picture.
-
-    Decoding a picture that is never looked at would cost most of a baseline's time.
-
-    Raises:
-        ValueError: The documents are not PragMatch's.
-    """
-    if hasattr(docs, "select_columns"):
-        present = docs.column_names
-        if set(columns) <= set(present):
-            return dict(docs.select_columns(list(columns))[doc_id])
-    else:
-        present = list(docs[doc_id])
-        if set(columns) <= set(present):
-            return {name: docs[doc_id][name] for name in columns}
-    raise ValueError(
-        f"{model_id} answers PragMatch's tasks only; these documents have the columns "
-        f"{', '.join(sorted(present))}"
-    )
-
-
 class _CaptionBaseline(EmbeddedModel):
     """What both baselines share: the folder's classifier, and answers to requests."""
 
@@ -126,9 +104,9 @@ class _CaptionBaseline(EmbeddedModel):
         return [self._answer(request) for request in progress]
 
     def _answer(self, request: Instance) -> str:
-        doc_id, task, split = request.args[-3:]
-        columns = ("caption", "image_id", "prompt", "dataset_fingerprint", "condition")
-        doc = document(self.task_dict[task][split], doc_id, columns, self.model_id)
+        doc = self.pragmatch_document(
+            request, "caption", "image_id", "prompt", "dataset_fingerprint", "condition"
+        )
         classifier = self._classifier(doc["dataset_fingerprint"])
         try:
             score = classifier.score(doc["caption"], doc["image_id"])

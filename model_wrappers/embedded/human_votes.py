@@ -15,15 +15,12 @@ from loguru import logger
 
 from lmms_eval_tasks.dataset.current import current_folder
 from model_wrappers.embedded.base import EmbeddedModel
-from model_wrappers.embedded.caption_baselines import document
 from postprocess.response.line import LEFT_OUT, attach_response
 
 VOTES_FILE = "votes.jsonl"
 """Where `pragclash agreement` writes the votes, inside the dataset folder."""
 
 LABELS = ("yes", "no", "unclear")
-
-MAX_LINE_CHARS = 100_000
 
 
 class VotesError(ValueError):
@@ -61,20 +58,17 @@ def read_votes(path: Path) -> dict[str, dict[str, str]]:
 
 
 def _vote(line: str, where: str) -> tuple[str, str, str]:
-    if len(line) > MAX_LINE_CHARS:
-        raise VotesError(f"{where}: has {len(line)} characters")
     try:
         row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise VotesError(f"{where}: is not JSON ({str(error)[:80]})") from error
-    if not isinstance(row, dict):
-        raise VotesError(f"{where}: is not a JSON object")
-    for name in ("sample_id", "annotator", "label"):
-        if not isinstance(row.get(name), str) or not row[name]:
-            raise VotesError(f"{where}: {name!r} must be text")
-    if row["label"] not in LABELS:
-        raise VotesError(f"{where}: label {row['label'][:40]!r} is none of {', '.join(LABELS)}")
-    return row["sample_id"], row["annotator"], row["label"]
+        sample_id, annotator, label = (row[name] for name in ("sample_id", "annotator", "label"))
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
+        raise VotesError(f"{where}: is no vote ({type(error).__name__}: {error})") from error
+    if label not in LABELS or not all(isinstance(x, str) and x for x in (sample_id, annotator)):
+        raise VotesError(
+            f"{where}: sample_id {sample_id!r:.40} and annotator {annotator!r:.40} must be text, "
+            f"label {label!r:.40} one of {', '.join(LABELS)}"
+        )
+    return sample_id, annotator, label
 
 
 class HumanVotes(EmbeddedModel):
@@ -116,9 +110,7 @@ class HumanVotes(EmbeddedModel):
         counts = dict.fromkeys((*LABELS, "missing"), 0)
         answers = []
         for request in requests:
-            doc_id, task, split = request.args[-3:]
-            columns = ("sample_id", "prompt", "condition")
-            doc = document(self.task_dict[task][split], doc_id, columns, self.model_id)
+            doc = self.pragmatch_document(request, "sample_id", "prompt", "condition")
             label = self.votes.get(doc["sample_id"])
             counts[label or "missing"] += 1
             answers.append(_answer(label, doc["prompt"]))

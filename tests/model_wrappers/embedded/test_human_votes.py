@@ -70,12 +70,12 @@ def test_one_annotator_needs_no_name_two_do(votes_file, tmp_path):
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("{", "not JSON"),
-        ("[1]", "not a JSON object"),
+        ("{", "no vote .JSONDecodeError"),
+        ("[1]", "no vote .TypeError"),
         (json.dumps(vote("1-P", "maybe")), "maybe"),
         (json.dumps(vote(7, "yes")), "sample_id"),
         (json.dumps(vote("1-P", "no")), "earlier row"),
-        ("[" * 90_000, "not JSON"),
+        ("[" * 90_000, "no vote .RecursionError"),
     ],
 )
 def test_a_bad_row_is_named(tmp_path, line, reason):
