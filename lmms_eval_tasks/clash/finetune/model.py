@@ -5,18 +5,19 @@ The base is never changed; what is trained is held in float32, whatever the base
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
-from transformers import AutoModelForImageTextToText, BitsAndBytesConfig, set_seed
+from transformers import AutoModelForImageTextToText, set_seed
 
-from lmms_eval_tasks.profiles import PROFILES
+from lmms_eval_tasks.profiles import PROFILES, four_bits
 
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 
@@ -53,10 +54,6 @@ class Settings:
         """Draws between two steps of the optimiser."""
         return self.batch_size * self.accumulate * self.processes
 
-    def as_dict(self) -> dict[str, Any]:
-        """The settings as JSON values."""
-        return asdict(self)
-
 
 def load_base(model: str, settings: Settings) -> Any:
     """The model to adapt, its weights frozen.
@@ -70,18 +67,9 @@ def load_base(model: str, settings: Settings) -> Any:
         raise TrainingError("--profile t4 (float16) needs a CUDA GPU; on a CPU set --profile cpu")
     options: dict[str, Any] = {"dtype": getattr(torch, profile.dtype)}
     if settings.four_bit:
-        try:
-            import bitsandbytes  # noqa: F401
-        except ImportError as error:
-            raise TrainingError(
-                "4-bit weights need bitsandbytes: pip install 'pragclash[quant]'"
-            ) from error
-        options["quantization_config"] = BitsAndBytesConfig(
-            load_in_4bit=True,
-            bnb_4bit_quant_type="nf4",
-            bnb_4bit_use_double_quant=True,
-            bnb_4bit_compute_dtype=options["dtype"],
-        )
+        if importlib.util.find_spec("bitsandbytes") is None:
+            raise TrainingError("4-bit weights need bitsandbytes: pip install 'pragclash[quant]'")
+        options["quantization_config"] = four_bits(options["dtype"])
     if on_gpu(settings):
         options["device_map"] = {"": int(os.environ.get("LOCAL_RANK", "0"))}
     base = AutoModelForImageTextToText.from_pretrained(model, **options)

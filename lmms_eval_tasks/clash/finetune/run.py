@@ -7,6 +7,7 @@ only with the model, data and settings that it was begun with.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import errno
 import json
 import logging
@@ -103,7 +104,7 @@ def finetune(args: argparse.Namespace, callbacks: Sequence[Any] = ()) -> dict[st
         **FORMAT,
         "status": "started",
         "model": args.model,
-        "settings": settings.as_dict(),
+        "settings": dataclasses.asdict(settings),
         "data": describe(folder, tested, asked, kept, [draw.kind for draw in order]),
         "versions": {name: metadata.version(name) for name in PACKAGES},
     }
@@ -214,24 +215,14 @@ def settings_of(args: argparse.Namespace) -> Settings:
     four_bit = profile.four_bit if args.load_4bit is None else args.load_4bit
     if four_bit and args.train_projector:
         raise FinetuneError("--train-projector needs whole weights: add --no-load-4bit")
-    return Settings(
-        profile=profile.name,
-        four_bit=four_bit,
-        forms=args.forms,
-        max_length=args.max_length,
-        processes=processes(),
-        rank=args.rank,
-        alpha=args.alpha or 2 * args.rank,
-        dropout=args.dropout,
-        target_modules=args.target_modules,
-        train_projector=args.train_projector,
-        learning_rate=args.learning_rate,
-        warmup=args.warmup,
-        batch_size=args.batch_size,
-        accumulate=args.accumulate,
-        epochs=args.epochs,
-        seed=args.seed,
-    )
+    decided = {
+        "profile": profile.name,
+        "four_bit": four_bit,
+        "processes": processes(),
+        "alpha": args.alpha or 2 * args.rank,
+    }
+    given = {field.name for field in dataclasses.fields(Settings)} - decided.keys()
+    return Settings(**decided, **{name: getattr(args, name) for name in given})
 
 
 def check_out(out: Path, *, resume: bool, force: bool) -> dict[str, Any] | None:
