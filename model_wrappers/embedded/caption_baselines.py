@@ -31,10 +31,6 @@ from postprocess.response.line import attach_response, failure_text
 _MAX_TOKENS = 256
 
 
-class UnknownEncoderError(ValueError):
-    """A path from which no frozen text encoder can be loaded."""
-
-
 @functools.lru_cache(maxsize=2)
 def text_encoder(path: str | None = None) -> tuple[str, Features]:
     """A frozen text encoder: its name and the function from a text to a vector of length one.
@@ -45,20 +41,20 @@ def text_encoder(path: str | None = None) -> tuple[str, Features]:
             such a folder is never run.
 
     Raises:
-        UnknownEncoderError: The folder is missing, or holds neither.
+        ValueError: The folder is missing, or holds neither.
     """
     if path is None:
         return MINILM_NAME, encoders.embed
     folder = Path(path).expanduser()
     if not (folder / "config.json").is_file() and not (folder / "modules.json").is_file():
-        raise UnknownEncoderError(
+        raise ValueError(
             f"encoder={path}: not a folder with a model (no config.json or modules.json); only "
             "local folders are read, nothing is downloaded"
         )
     try:
         encode = _sentence_encoder(folder)
     except (OSError, ValueError, KeyError) as error:
-        raise UnknownEncoderError(f"encoder={path}: {error}") from error
+        raise ValueError(f"encoder={path}: {error}") from error
     return f"{folder.name} sha256:{_digest(folder)}", functools.lru_cache(100_000)(encode)
 
 
@@ -94,9 +90,8 @@ class _CaptionBaseline(EmbeddedModel):
     _trained: tuple[str, CaptionOnly] | None = None
     """Fingerprint of the dataset that the classifier was trained on, and the classifier."""
 
-    def features(self) -> Features:
-        """From a caption to its vector."""
-        raise NotImplementedError
+    features: Features
+    """From a caption to its vector."""
 
     def generate_until(self, requests: list[Instance]) -> list[str]:
         """Answer Yes or No from the caption alone, with the score in the response line."""
@@ -136,7 +131,7 @@ class _CaptionBaseline(EmbeddedModel):
                     f"{self.model_id}: the documents are of dataset {fingerprint[:12]}, the folder "
                     f"{folder.path} is {folder.fingerprint[:12]}"
                 )
-            self._trained = fingerprint, CaptionOnly(folder.rows, self.features(), self.kind)
+            self._trained = fingerprint, CaptionOnly(folder.rows, self.features, self.kind)
         return self._trained[1]
 
 
@@ -154,19 +149,15 @@ class CaptionBert(_CaptionBaseline):
             **arguments: What the harness passes to every model.
 
         Raises:
-            UnknownEncoderError: No encoder can be loaded from the folder.
+            ValueError: No encoder can be loaded from the folder.
         """
         super().__init__(**arguments)
-        self.encoder_name, self._encode = text_encoder(encoder)
+        self.encoder_name, self.features = text_encoder(encoder)
         self.encoders_used = (self.encoder_name,)
         logger.info(
             f"caption_bert: a baseline that never sees a picture. Encoder {self.encoder_name}, "
             "frozen; trained with labels on the clean captions of the dataset's other folds."
         )
-
-    def features(self) -> Features:
-        """The encoder."""
-        return self._encode
 
 
 class CaptionFormat(_CaptionBaseline):
@@ -174,6 +165,7 @@ class CaptionFormat(_CaptionBaseline):
 
     model_id = "caption_format"
     kind = "format"
+    features = staticmethod(format_features)
 
     def __init__(self, **arguments: Any) -> None:
         """See the module; it takes no argument of its own."""
@@ -182,7 +174,3 @@ class CaptionFormat(_CaptionBaseline):
             "caption_format: a baseline that sees neither picture nor words, only how a caption "
             "is written; trained with labels on the clean captions of the dataset's other folds."
         )
-
-    def features(self) -> Features:
-        """The format features."""
-        return format_features

@@ -8,7 +8,6 @@ bit for every order, batch and number of processes.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -20,6 +19,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from model_wrappers.embedded.weights import EFFICIENTNET, MINILM, locate
+from model_wrappers.verdict.requests import picture_digest
 from postprocess.pictures import picture_of
 
 TOP_CLASSES = 5
@@ -93,14 +93,7 @@ def _network() -> nn.Module:
     return network.eval().requires_grad_(False)
 
 
-def picture_key(image: Image.Image) -> str:
-    """A key of what a picture shows: equal for equal pixels of equal shape, whatever the object."""
-    digest = hashlib.sha256(f"{image.mode}{image.size}".encode())
-    digest.update(image.tobytes())
-    return digest.hexdigest()
-
-
-_PICTURES: dict[str, PictureClasses] = {}
+_PICTURES: dict[str | None, PictureClasses] = {}
 _MAX_PICTURES = 100_000
 """Bound of the cache of class names; one entry is well under a kilobyte."""
 
@@ -112,7 +105,7 @@ def classify(image: Image.Image) -> PictureClasses:
         MissingWeightsError: The package of the weights is not installed.
         OSError: The picture cannot be decoded.
     """
-    key = picture_key(image)
+    key = picture_digest(image)
     if key not in _PICTURES:
         with one_thread():
             probabilities = _network()(pixels(image))[0].double().softmax(-1)

@@ -23,26 +23,22 @@ VOTES_FILE = "votes.jsonl"
 LABELS = ("yes", "no", "unclear")
 
 
-class VotesError(ValueError):
-    """A votes file that cannot be used: file, row, reason."""
-
-
 def read_votes(path: Path) -> dict[str, dict[str, str]]:
     """The votes of a file: annotator to sample id to label.
 
     Raises:
-        VotesError: The file is missing, or a row is no vote, or one annotator voted twice on one
+        ValueError: The file is missing, or a row is no vote, or one annotator voted twice on one
             sample in different ways.
     """
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except FileNotFoundError as error:
-        raise VotesError(
+        raise ValueError(
             f"{path}: no votes; collect them with `pragclash annotate`, export them with "
             "`pragclash agreement`"
         ) from error
     except UnicodeDecodeError as error:
-        raise VotesError(f"{path}: is not UTF-8 (byte {error.start})") from error
+        raise ValueError(f"{path}: is not UTF-8 (byte {error.start})") from error
     votes: dict[str, dict[str, str]] = {}
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -50,7 +46,7 @@ def read_votes(path: Path) -> dict[str, dict[str, str]]:
         sample_id, annotator, label = _vote(line, f"{path}:{number}")
         known = votes.setdefault(annotator, {})
         if known.setdefault(sample_id, label) != label:
-            raise VotesError(
+            raise ValueError(
                 f"{path}:{number}: {annotator!r} votes {label!r} on {sample_id!r} and "
                 f"{known[sample_id]!r} in an earlier row"
             )
@@ -62,9 +58,9 @@ def _vote(line: str, where: str) -> tuple[str, str, str]:
         row = json.loads(line)
         sample_id, annotator, label = (row[name] for name in ("sample_id", "annotator", "label"))
     except (ValueError, TypeError, LookupError, RecursionError) as error:
-        raise VotesError(f"{where}: is no vote ({type(error).__name__}: {error})") from error
+        raise ValueError(f"{where}: is no vote ({type(error).__name__}: {error})") from error
     if label not in LABELS or not all(isinstance(x, str) and x for x in (sample_id, annotator)):
-        raise VotesError(
+        raise ValueError(
             f"{where}: sample_id {sample_id!r:.40} and annotator {annotator!r:.40} must be text, "
             f"label {label!r:.40} one of {', '.join(LABELS)}"
         )
@@ -91,7 +87,7 @@ class HumanVotes(EmbeddedModel):
 
         Raises:
             TypeError: An unknown argument.
-            VotesError: The file cannot be used, or the annotator is not in it.
+            ValueError: The file cannot be used, or the annotator is not in it.
         """
         super().__init__(**arguments)
         path = Path(votes) if votes else current_folder("pragmatch").path / VOTES_FILE
@@ -102,7 +98,7 @@ class HumanVotes(EmbeddedModel):
             (name,) = found
         if name not in found:
             known = ", ".join(sorted(found)) or "nobody"
-            raise VotesError(f"{path}: annotator={name!r} has no votes; known: {known}")
+            raise ValueError(f"{path}: annotator={name!r} has no votes; known: {known}")
         self.annotator, self.votes = name, found[name]
 
     def generate_until(self, requests: list[Instance]) -> list[str]:

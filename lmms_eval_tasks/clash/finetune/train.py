@@ -25,7 +25,7 @@ from tqdm import tqdm
 from transformers import Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
-from lmms_eval_tasks.clash.finetune.model import Settings, TrainingError, on_gpu, write_adapter
+from lmms_eval_tasks.clash.finetune.model import Settings, on_gpu, write_adapter
 from lmms_eval_tasks.profiles import PROFILES
 
 LOG = "log.jsonl"
@@ -150,7 +150,7 @@ def train(
         steps), `trained_parameters`, `peak_memory_gb` and `memory_of` (what was measured).
 
     Raises:
-        TrainingError: The loss is no number.
+        ValueError: The loss is no number.
     """
     last = last_checkpoint(out) if resume else None
     cuda, profile = on_gpu(settings), PROFILES[settings.profile]
@@ -204,7 +204,7 @@ def train(
     finally:
         journal.close()
     if journal.fault:
-        raise TrainingError(journal.fault)
+        raise ValueError(journal.fault)
     if is_main():
         write_adapter(model, out)
     wait()

@@ -50,12 +50,6 @@ def test_pictures_of_other_shapes_and_modes_are_read():
         assert encoders.pixels(image).shape == (1, 3, 224, 224)
 
 
-def test_equal_bytes_of_other_shape_are_another_picture():
-    wide, tall = Image.new("RGB", (40, 20)), Image.new("RGB", (20, 40))
-    assert wide.tobytes() == tall.tobytes()
-    assert encoders.picture_key(wide) != encoders.picture_key(tall)
-
-
 def test_a_picture_is_classified_once_for_all_its_captions(monkeypatch):
     picture = Image.effect_noise((64, 64), 60)
     first = encoders.classify(picture)
