@@ -93,21 +93,12 @@ def judges_of(value: str | None) -> tuple[Judge, ...]:
 
 
 def current_judges() -> tuple[Judge, ...]:
-    """The judges of this run.
-
-    Raises:
-        ValueError: As `judges_of`.
-    """
-    return judges_of(os.environ.get(ENVIRONMENT))
-
-
-def usable_judges() -> tuple[Judge, ...]:
     """The judges of this run, each known to the harness and with what it needs to be asked.
 
     Raises:
         ValueError: None is named, or one cannot be used; the message says which and why.
     """
-    judges = current_judges()
+    judges = judges_of(os.environ.get(ENVIRONMENT))
     for judge in judges:
         try:
             _asker(judge)

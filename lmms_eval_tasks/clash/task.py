@@ -117,7 +117,7 @@ def docs(placeholder: datasets.Dataset) -> datasets.Dataset:
 def _judge_columns(n_docs: int, head: Instruction) -> dict[str, str]:
     try:
         judge_request(head.text, dict.fromkeys(SLOTS, ""), "")
-        judges = judge.usable_judges()
+        judges = judge.current_judges()
     except ValueError as error:
         raise stop(f"clash_open_judge: {error}") from error
     names = ", ".join(one.name for one in judges)

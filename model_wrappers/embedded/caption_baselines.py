@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from lmms_eval_tasks.dataset.folder import Folder
 from lmms_eval_tasks.pragmatch.make.caption_only import CaptionOnly, Features, format_features
 from model_wrappers.embedded import encoders
 from model_wrappers.embedded.base import EmbeddedModel
+from model_wrappers.embedded.mismatch_detector import log_softmax
 from model_wrappers.embedded.weights import MINILM_NAME
 from postprocess.response.line import attach_response, failure_text
 
@@ -107,16 +107,14 @@ class _CaptionBaseline(EmbeddedModel):
             score = classifier.score(doc["caption"], doc["image_id"])
         except KeyError:
             return failure_text(f"picture {doc['image_id']} is not in the dataset folder", 0)
-        # log P(yes) and log P(no), written so that neither overflows.
-        yes = -math.log1p(math.exp(-abs(score.log_odds))) + min(score.log_odds, 0.0)
-        no = yes - score.log_odds
+        yes, no = log_softmax([score.log_odds, 0.0])
         verdict = "Yes" if score.log_odds > 0 else "No"
         text = verdict
         if doc["prompt"] == "cot":
             text = f"Judged by its {self.kind} alone, without the picture.\nVerdict: {verdict}"
         return attach_response(
             text,
-            {"Yes": round(yes, 6), "No": round(no, 6)},
+            {"Yes": yes, "No": no},
             step=0,
             source=f"{self.kind}_only",
             fold=score.fold,

@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from lmms_eval.api.instance import Instance
 from loguru import logger
+from scipy import special
 from tqdm import tqdm
 
 from model_wrappers.embedded import encoders
@@ -97,9 +98,8 @@ def log_softmax(odds: list[float]) -> list[float]:
     >>> log_softmax([0.0, 0.0])
     [-0.693147, -0.693147]
     """
-    array = np.asarray(odds, dtype=float)
-    array = array - array.max()
-    return [round(float(value), 6) for value in array - math.log(np.exp(array).sum())]
+    logps: list[float] = special.log_softmax(odds).round(6).tolist()
+    return logps
 
 
 def options_as_shown(doc: dict[str, Any]) -> list[str | None]:
