@@ -7,7 +7,11 @@ because commands without a model read it too.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import BitsAndBytesConfig
 
 AUTO = "auto"
 """The profile that follows from what is there."""
@@ -72,6 +76,22 @@ def auto_profile(gpu_bytes: int | None, bfloat16: bool = True) -> str:
     if gpu_bytes is None:
         return "cpu"
     return "a100" if bfloat16 and gpu_bytes >= LARGE_GPU_BYTES else "t4"
+
+
+def four_bits(dtype: torch.dtype | None) -> BitsAndBytesConfig:
+    """How frozen weights are held in 4 bits: NF4, with double quantisation.
+
+    Args:
+        dtype: The type of the arithmetic.
+    """
+    from transformers import BitsAndBytesConfig
+
+    return BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=dtype,
+    )
 
 
 def profile_of(name: str) -> Profile:

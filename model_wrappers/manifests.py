@@ -10,24 +10,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lmms_eval.models.registry_v2 import ModelManifest
 
-MODELS: dict[str, tuple[str, str]] = {
+MODELS: dict[str, tuple[str, str | None]] = {
     "verdict": ("verdict.wrapper.VerdictModelSimple", "verdict.wrapper.VerdictModel"),
-    "mismatch_detector": (
-        "embedded.mismatch_detector.MismatchDetector",
-        "embedded.mismatch_detector.MismatchDetectorChat",
-    ),
-    "socratic": ("embedded.socratic.Socratic", "embedded.socratic.SocraticChat"),
-    "caption_bert": (
-        "embedded.caption_baselines.CaptionBert",
-        "embedded.caption_baselines.CaptionBertChat",
-    ),
-    "caption_format": (
-        "embedded.caption_baselines.CaptionFormat",
-        "embedded.caption_baselines.CaptionFormatChat",
-    ),
-    "human_votes": ("embedded.human_votes.HumanVotes", "embedded.human_votes.HumanVotesChat"),
+    "mismatch_detector": ("embedded.mismatch_detector.MismatchDetector", None),
+    "socratic": ("embedded.socratic.Socratic", None),
+    "caption_bert": ("embedded.caption_baselines.CaptionBert", None),
+    "caption_format": ("embedded.caption_baselines.CaptionFormat", None),
+    "human_votes": ("embedded.human_votes.HumanVotes", None),
 }
-"""Model id to the classes of its simple and chat forms, below `model_wrappers`."""
+"""Model id to the classes of its simple and, where it has one, chat form, in `model_wrappers`."""
 
 
 def manifests() -> list[ModelManifest]:
@@ -38,7 +29,7 @@ def manifests() -> list[ModelManifest]:
         ModelManifest(
             model_id=name,
             simple_class_path=f"model_wrappers.{simple}",
-            chat_class_path=f"model_wrappers.{chat}",
+            chat_class_path=f"model_wrappers.{chat}" if chat else None,
         )
         for name, (simple, chat) in MODELS.items()
     ]

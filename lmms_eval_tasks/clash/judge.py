@@ -52,10 +52,6 @@ _lock = threading.Lock()
 _failures: dict[str, int] = {}
 
 
-class JudgeError(ValueError):
-    """The judges named in the environment cannot be used."""
-
-
 class Judge(NamedTuple):
     """A provider of the harness, and the model it is asked for."""
 
@@ -72,7 +68,7 @@ def judges_of(value: str | None) -> tuple[Judge, ...]:
     """The judges that a value of `PRAGCLASH_JUDGES` names.
 
     Raises:
-        JudgeError: It names none, one twice, or is not in the form `provider:model,...`.
+        ValueError: It names none, one twice, or is not in the form `provider:model,...`.
 
     >>> judges_of("openai:gpt-5, local:qwen3:8b")[1]
     Judge(provider='local', model='qwen3:8b')
@@ -80,43 +76,34 @@ def judges_of(value: str | None) -> tuple[Judge, ...]:
     example = f'for example {ENVIRONMENT}="openai:gpt-5"'
     names = [name.strip() for name in (value or "").split(",") if name.strip()]
     if not names:
-        raise JudgeError(f"no judge is named: set {ENVIRONMENT} to provider:model, {example}")
+        raise ValueError(f"no judge is named: set {ENVIRONMENT} to provider:model, {example}")
     judges = []
     for name in names:
         provider, _, model = (part.strip() for part in name.partition(":"))
         if not provider or not model:
-            raise JudgeError(f"{ENVIRONMENT}: {name[:80]!r} is not provider:model, {example}")
+            raise ValueError(f"{ENVIRONMENT}: {name[:80]!r} is not provider:model, {example}")
         if provider.startswith("async_"):
-            raise JudgeError(
+            raise ValueError(
                 f"{ENVIRONMENT}: use {provider.removeprefix('async_')}, not {provider}"
             )
         judges.append(Judge(provider, model))
     if len(set(judges)) < len(judges):
-        raise JudgeError(f"{ENVIRONMENT} names a judge twice")
+        raise ValueError(f"{ENVIRONMENT} names a judge twice")
     return tuple(judges)
 
 
 def current_judges() -> tuple[Judge, ...]:
-    """The judges of this run.
-
-    Raises:
-        JudgeError: As `judges_of`.
-    """
-    return judges_of(os.environ.get(ENVIRONMENT))
-
-
-def usable_judges() -> tuple[Judge, ...]:
     """The judges of this run, each known to the harness and with what it needs to be asked.
 
     Raises:
-        JudgeError: None is named, or one cannot be used; the message says which and why.
+        ValueError: None is named, or one cannot be used; the message says which and why.
     """
-    judges = current_judges()
+    judges = judges_of(os.environ.get(ENVIRONMENT))
     for judge in judges:
         try:
             _asker(judge)
         except EndpointError as error:
-            raise JudgeError(f"judge {judge.name} cannot be used: {error}") from error
+            raise ValueError(f"judge {judge.name} cannot be used: {error}") from error
     return judges
 
 

@@ -16,7 +16,7 @@ from lmms_eval_tasks.clash import judge
 from lmms_eval_tasks.clash.data import official_prompts
 from lmms_eval_tasks.clash.options import ROTATIONS, option_order, rotate
 from lmms_eval_tasks.clash.prompts import SLOTS, Instruction, compose, instruction, judge_request
-from lmms_eval_tasks.harness import (
+from lmms_eval_tasks.documents import (
     build_docs,
     loud,
     picture_of,
@@ -117,7 +117,7 @@ def docs(placeholder: datasets.Dataset) -> datasets.Dataset:
 def _judge_columns(n_docs: int, head: Instruction) -> dict[str, str]:
     try:
         judge_request(head.text, dict.fromkeys(SLOTS, ""), "")
-        judges = judge.usable_judges()
+        judges = judge.current_judges()
     except ValueError as error:
         raise stop(f"clash_open_judge: {error}") from error
     names = ", ".join(one.name for one in judges)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from lmms_eval_tasks.harness import build_docs, loud, picture_of, stop, task_folder, user_turn
+from lmms_eval_tasks.documents import build_docs, loud, picture_of, stop, task_folder, user_turn
 from lmms_eval_tasks.pragmatch.data import absent, select
 from lmms_eval_tasks.pragmatch.prompts import PROMPT_VERSION, question
 from lmms_eval_tasks.values import Aggregation, aggregations, handed_over

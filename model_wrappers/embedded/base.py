@@ -57,8 +57,12 @@ class SeenRequest(NamedTuple):
 
 
 class EmbeddedModel(lmms):
-    """Base of all models that need no GPU, simple form; the chat form sets `is_simple = False`."""
+    """Base of all models that need no GPU.
 
+    They read the document, so the harness's simple form of a request is all they need.
+    """
+
+    is_simple = True
     model_id = ""
     encoders_used: tuple[str, ...] = ()
     """Encoders that the answers rest on; data selected with one of them favours or harms it."""
@@ -102,6 +106,21 @@ class EmbeddedModel(lmms):
     def device(self) -> torch.device:
         """The CPU, also for the harness's gathers."""
         return torch.device("cpu")
+
+    def pragmatch_document(self, request: Instance, *columns: str) -> Mapping[str, Any]:
+        """A request's document, for models that use these columns of PragMatch and no picture.
+
+        Raises:
+            UnknownDocumentError: The document lacks one of them.
+        """
+        doc_id, task, split = request.args[-3:]
+        doc: Mapping[str, Any] = self.task_dict[task][split][doc_id]
+        if not doc.keys() >= set(columns):
+            raise UnknownDocumentError(
+                f"{self.model_id} answers PragMatch's tasks only; these documents have the columns "
+                f"{', '.join(sorted(doc))}"
+            )
+        return doc
 
     def read(self, request: Instance) -> SeenRequest:
         """Read a request's document, without its label.

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from lmms_eval.api.instance import Instance
 from loguru import logger
 from tqdm import tqdm
@@ -26,14 +24,11 @@ from lmms_eval_tasks.dataset.folder import Folder
 from lmms_eval_tasks.pragmatch.make.caption_only import CaptionOnly, Features, format_features
 from model_wrappers.embedded import encoders
 from model_wrappers.embedded.base import EmbeddedModel
+from model_wrappers.embedded.mismatch_detector import log_softmax
 from model_wrappers.embedded.weights import MINILM_NAME
 from postprocess.response.line import attach_response, failure_text
 
 _MAX_TOKENS = 256
-
-
-class UnknownEncoderError(ValueError):
-    """A path from which no frozen text encoder can be loaded."""
 
 
 @functools.lru_cache(maxsize=2)
@@ -46,59 +41,38 @@ def text_encoder(path: str | None = None) -> tuple[str, Features]:
             such a folder is never run.
 
     Raises:
-        UnknownEncoderError: The folder is missing, or holds neither.
+        ValueError: The folder is missing, or holds neither.
     """
     if path is None:
         return MINILM_NAME, encoders.embed
     folder = Path(path).expanduser()
     if not (folder / "config.json").is_file() and not (folder / "modules.json").is_file():
-        raise UnknownEncoderError(
+        raise ValueError(
             f"encoder={path}: not a folder with a model (no config.json or modules.json); only "
             "local folders are read, nothing is downloaded"
         )
     try:
-        encode = _sentence_encoder(folder) or _averaging_encoder(folder)
+        encode = _sentence_encoder(folder)
     except (OSError, ValueError, KeyError) as error:
-        raise UnknownEncoderError(f"encoder={path}: {error}") from error
+        raise ValueError(f"encoder={path}: {error}") from error
     return f"{folder.name} sha256:{_digest(folder)}", functools.lru_cache(100_000)(encode)
 
 
-def _sentence_encoder(folder: Path) -> Callable[[str], np.ndarray] | None:
-    if not (folder / "modules.json").is_file():
-        return None
+def _sentence_encoder(folder: Path) -> Callable[[str], np.ndarray]:
     from sentence_transformers import SentenceTransformer
 
+    # A model that is no sentence encoder gets a layer that averages its token states.
     model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+    model.max_seq_length = min(_MAX_TOKENS, model.max_seq_length or _MAX_TOKENS)
 
     def encode(text: str) -> np.ndarray:
+        sound = text.encode("utf-8", "replace").decode("utf-8")
         with encoders.one_thread():
-            return _unit(model.encode(_sound(text), convert_to_numpy=True))
+            vector: np.ndarray = model.encode(sound, convert_to_numpy=True, show_progress_bar=False)
+        unit: np.ndarray = vector / max(float(np.linalg.norm(vector)), 1e-12)
+        return unit
 
     return encode
-
-
-def _averaging_encoder(folder: Path) -> Callable[[str], np.ndarray]:
-    from transformers import AutoModel, AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    model = AutoModel.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
-    model.eval().requires_grad_(False)
-    limit = min(_MAX_TOKENS, getattr(model.config, "max_position_embeddings", _MAX_TOKENS))
-
-    def encode(text: str) -> np.ndarray:
-        tokens = tokenizer(_sound(text), return_tensors="pt", truncation=True, max_length=limit)
-        with encoders.one_thread():
-            return _unit(model(**tokens).last_hidden_state[0].double().mean(0).numpy())
-
-    return encode
-
-
-def _sound(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _unit(vector: np.ndarray) -> np.ndarray:
-    return vector / max(float(np.linalg.norm(vector)), 1e-12)
 
 
 def _digest(folder: Path) -> str:
@@ -109,28 +83,6 @@ def _digest(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def document(docs: Any, doc_id: int, columns: Sequence[str], model_id: str) -> dict[str, Any]:
-    """Some columns of a PragMatch document, without its picture.
-
-    Decoding a picture that is never looked at would cost most of a baseline's time.
-
-    Raises:
-        ValueError: The documents are not PragMatch's.
-    """
-    if hasattr(docs, "select_columns"):
-        present = docs.column_names
-        if set(columns) <= set(present):
-            return dict(docs.select_columns(list(columns))[doc_id])
-    else:
-        present = list(docs[doc_id])
-        if set(columns) <= set(present):
-            return {name: docs[doc_id][name] for name in columns}
-    raise ValueError(
-        f"{model_id} answers PragMatch's tasks only; these documents have the columns "
-        f"{', '.join(sorted(present))}"
-    )
-
-
 class _CaptionBaseline(EmbeddedModel):
     """What both baselines share: the folder's classifier, and answers to requests."""
 
@@ -138,9 +90,8 @@ class _CaptionBaseline(EmbeddedModel):
     _trained: tuple[str, CaptionOnly] | None = None
     """Fingerprint of the dataset that the classifier was trained on, and the classifier."""
 
-    def features(self) -> Features:
-        """From a caption to its vector."""
-        raise NotImplementedError
+    features: Features
+    """From a caption to its vector."""
 
     def generate_until(self, requests: list[Instance]) -> list[str]:
         """Answer Yes or No from the caption alone, with the score in the response line."""
@@ -148,24 +99,22 @@ class _CaptionBaseline(EmbeddedModel):
         return [self._answer(request) for request in progress]
 
     def _answer(self, request: Instance) -> str:
-        doc_id, task, split = request.args[-3:]
-        columns = ("caption", "image_id", "prompt", "dataset_fingerprint", "condition")
-        doc = document(self.task_dict[task][split], doc_id, columns, self.model_id)
+        doc = self.pragmatch_document(
+            request, "caption", "image_id", "prompt", "dataset_fingerprint", "condition"
+        )
         classifier = self._classifier(doc["dataset_fingerprint"])
         try:
             score = classifier.score(doc["caption"], doc["image_id"])
         except KeyError:
             return failure_text(f"picture {doc['image_id']} is not in the dataset folder", 0)
-        # log P(yes) and log P(no), written so that neither overflows.
-        yes = -math.log1p(math.exp(-abs(score.log_odds))) + min(score.log_odds, 0.0)
-        no = yes - score.log_odds
+        yes, no = log_softmax([score.log_odds, 0.0])
         verdict = "Yes" if score.log_odds > 0 else "No"
         text = verdict
         if doc["prompt"] == "cot":
             text = f"Judged by its {self.kind} alone, without the picture.\nVerdict: {verdict}"
         return attach_response(
             text,
-            {"Yes": round(yes, 6), "No": round(no, 6)},
+            {"Yes": yes, "No": no},
             step=0,
             source=f"{self.kind}_only",
             fold=score.fold,
@@ -180,16 +129,15 @@ class _CaptionBaseline(EmbeddedModel):
                     f"{self.model_id}: the documents are of dataset {fingerprint[:12]}, the folder "
                     f"{folder.path} is {folder.fingerprint[:12]}"
                 )
-            self._trained = fingerprint, CaptionOnly(folder.rows, self.features(), self.kind)
+            self._trained = fingerprint, CaptionOnly(folder.rows, self.features, self.kind)
         return self._trained[1]
 
 
 class CaptionBert(_CaptionBaseline):
-    """A frozen sentence encoder and logistic regression; simple form."""
+    """A frozen sentence encoder and logistic regression."""
 
     model_id = "caption_bert"
     kind = "caption"
-    is_simple = True
 
     def __init__(self, encoder: str | None = None, **arguments: Any) -> None:
         """Choose the encoder.
@@ -199,33 +147,23 @@ class CaptionBert(_CaptionBaseline):
             **arguments: What the harness passes to every model.
 
         Raises:
-            UnknownEncoderError: No encoder can be loaded from the folder.
+            ValueError: No encoder can be loaded from the folder.
         """
         super().__init__(**arguments)
-        self.encoder_name, self._encode = text_encoder(encoder)
+        self.encoder_name, self.features = text_encoder(encoder)
         self.encoders_used = (self.encoder_name,)
         logger.info(
             f"caption_bert: a baseline that never sees a picture. Encoder {self.encoder_name}, "
             "frozen; trained with labels on the clean captions of the dataset's other folds."
         )
 
-    def features(self) -> Features:
-        """The encoder."""
-        return self._encode
-
-
-class CaptionBertChat(CaptionBert):
-    """The same for the chat form of tasks."""
-
-    is_simple = False
-
 
 class CaptionFormat(_CaptionBaseline):
-    """Format features and logistic regression; simple form."""
+    """Format features and logistic regression."""
 
     model_id = "caption_format"
     kind = "format"
-    is_simple = True
+    features = staticmethod(format_features)
 
     def __init__(self, **arguments: Any) -> None:
         """See the module; it takes no argument of its own."""
@@ -234,13 +172,3 @@ class CaptionFormat(_CaptionBaseline):
             "caption_format: a baseline that sees neither picture nor words, only how a caption "
             "is written; trained with labels on the clean captions of the dataset's other folds."
         )
-
-    def features(self) -> Features:
-        """The format features."""
-        return format_features
-
-
-class CaptionFormatChat(CaptionFormat):
-    """The same for the chat form of tasks."""
-
-    is_simple = False

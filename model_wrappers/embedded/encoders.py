@@ -8,7 +8,6 @@ bit for every order, batch and number of processes.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -18,9 +17,9 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from model_wrappers.embedded.weights import EFFICIENTNET, MINILM, locate
+from model_wrappers.verdict.requests import picture_digest
 from postprocess.pictures import picture_of
 
 TOP_CLASSES = 5
@@ -34,18 +33,6 @@ _MEAN, _STD = 127.0, 128.0
 
 _MAX_TOKENS = 256
 """MiniLM was trained on no longer sentences."""
-
-_STAGES = (
-    # kernel, stride of the first block, expansion, channels out, blocks
-    (3, 1, 1, 16, 1),
-    (3, 2, 6, 24, 2),
-    (5, 2, 6, 40, 2),
-    (3, 2, 6, 80, 3),
-    (5, 1, 6, 112, 3),
-    (5, 2, 6, 192, 4),
-    (3, 1, 6, 320, 1),
-)
-"""EfficientNet-Lite0: the stages of EfficientNet-B0 without squeeze-and-excitation, with ReLU6."""
 
 
 class PictureClasses(NamedTuple):
@@ -74,80 +61,6 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-class _Conv(nn.Conv2d):
-    """A bias-free convolution padded so that its output has ceil(size / stride) rows.
-
-    Where the padding is odd, the extra row and column lie at the end, as in TensorFlow, where the
-    weights were trained; PyTorch's own padding shifts every strided layer by one pixel.
-    """
-
-    def __init__(
-        self, inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1
-    ) -> None:
-        super().__init__(inputs, outputs, kernel, stride, groups=groups, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        kernel, stride = self.kernel_size[0], self.stride[0]
-        pads: list[int] = []
-        for size in (x.shape[-1], x.shape[-2]):
-            total = max((-(-size // stride) - 1) * stride + kernel - size, 0)
-            pads += [total // 2, total - total // 2]
-        return F.conv2d(F.pad(x, pads), self.weight, None, self.stride, 0, 1, self.groups)
-
-
-def _norm(channels: int) -> nn.BatchNorm2d:
-    return nn.BatchNorm2d(channels, eps=1e-3)
-
-
-class _Block(nn.Module):
-    """Inverted residual: expand, filter each channel, project; added to its input where it can."""
-
-    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int) -> None:
-        super().__init__()
-        inner = inputs * expansion
-        self.expands, self.adds = expansion != 1, stride == 1 and inputs == outputs
-        if self.expands:
-            self._expand_conv, self._bn0 = _Conv(inputs, inner, 1), _norm(inner)
-        self._depthwise_conv, self._bn1 = _Conv(inner, inner, kernel, stride, inner), _norm(inner)
-        self._project_conv, self._bn2 = _Conv(inner, outputs, 1), _norm(outputs)
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = F.relu6(self._bn0(self._expand_conv(x))) if self.expands else x
-        y = F.relu6(self._bn1(self._depthwise_conv(y)))
-        y = self._bn2(self._project_conv(y))
-        return x + y if self.adds else y
-
-
-class EfficientNetLite0(nn.Module):
-    """EfficientNet-Lite0 over 1,000 classes; module names follow the packaged weights.
-
-    Input (n, 3, 224, 224), output logits (n, 1000).
-    """
-
-    def __init__(self) -> None:
-        """Random weights; `classify` fills in the packaged ones."""
-        super().__init__()
-        self._conv_stem, self._bn0 = _Conv(3, 32, 3, 2), _norm(32)
-        blocks: list[nn.Module] = []
-        channels = 32
-        for kernel, stride, expansion, outputs, count in _STAGES:
-            for index in range(count):
-                step = stride if index == 0 else 1
-                blocks.append(_Block(channels, outputs, kernel, step, expansion))
-                channels = outputs
-        self._blocks = nn.ModuleList(blocks)
-        self._conv_head, self._bn1 = _Conv(channels, 1280, 1), _norm(1280)
-        self._fc = nn.Linear(1280, 1000)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits of a batch of pictures."""
-        x = F.relu6(self._bn0(self._conv_stem(x)))
-        for block in self._blocks:
-            x = block(x)
-        x = F.relu6(self._bn1(self._conv_head(x)))
-        return self._fc(x.mean((2, 3)))
-
-
 def pixels(image: Image.Image) -> Tensor:
     """A picture as the network's input, (1, 3, 224, 224): shorter side to 256, central square."""
     image = picture_of(image)
@@ -169,22 +82,18 @@ def class_names() -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1)
-def _network() -> EfficientNetLite0:
-    network = EfficientNetLite0()
+def _network() -> nn.Module:
+    """EfficientNet-Lite0 with the packaged weights, which name the same layers otherwise."""
+    from timm.models.efficientnet import tf_efficientnet_lite0
+
+    network: nn.Module = tf_efficientnet_lite0()
     state = torch.load(locate(EFFICIENTNET), weights_only=True, map_location="cpu")
-    network.load_state_dict(state)
-    network.eval().requires_grad_(False)
-    return network
+    names = network.state_dict()
+    network.load_state_dict(dict(zip(names, state.values(), strict=True)))
+    return network.eval().requires_grad_(False)
 
 
-def picture_key(image: Image.Image) -> str:
-    """A key of what a picture shows: equal for equal pixels of equal shape, whatever the object."""
-    digest = hashlib.sha256(f"{image.mode}{image.size}".encode())
-    digest.update(image.tobytes())
-    return digest.hexdigest()
-
-
-_PICTURES: dict[str, PictureClasses] = {}
+_PICTURES: dict[str | None, PictureClasses] = {}
 _MAX_PICTURES = 100_000
 """Bound of the cache of class names; one entry is well under a kilobyte."""
 
@@ -196,7 +105,7 @@ def classify(image: Image.Image) -> PictureClasses:
         MissingWeightsError: The package of the weights is not installed.
         OSError: The picture cannot be decoded.
     """
-    key = picture_key(image)
+    key = picture_digest(image)
     if key not in _PICTURES:
         with one_thread():
             probabilities = _network()(pixels(image))[0].double().softmax(-1)

@@ -15,7 +15,6 @@ from loguru import logger
 
 from lmms_eval_tasks.dataset.current import current_folder
 from model_wrappers.embedded.base import EmbeddedModel
-from model_wrappers.embedded.caption_baselines import document
 from postprocess.response.line import LEFT_OUT, attach_response
 
 VOTES_FILE = "votes.jsonl"
@@ -23,29 +22,23 @@ VOTES_FILE = "votes.jsonl"
 
 LABELS = ("yes", "no", "unclear")
 
-MAX_LINE_CHARS = 100_000
-
-
-class VotesError(ValueError):
-    """A votes file that cannot be used: file, row, reason."""
-
 
 def read_votes(path: Path) -> dict[str, dict[str, str]]:
     """The votes of a file: annotator to sample id to label.
 
     Raises:
-        VotesError: The file is missing, or a row is no vote, or one annotator voted twice on one
+        ValueError: The file is missing, or a row is no vote, or one annotator voted twice on one
             sample in different ways.
     """
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except FileNotFoundError as error:
-        raise VotesError(
+        raise ValueError(
             f"{path}: no votes; collect them with `pragclash annotate`, export them with "
             "`pragclash agreement`"
         ) from error
     except UnicodeDecodeError as error:
-        raise VotesError(f"{path}: is not UTF-8 (byte {error.start})") from error
+        raise ValueError(f"{path}: is not UTF-8 (byte {error.start})") from error
     votes: dict[str, dict[str, str]] = {}
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -53,7 +46,7 @@ def read_votes(path: Path) -> dict[str, dict[str, str]]:
         sample_id, annotator, label = _vote(line, f"{path}:{number}")
         known = votes.setdefault(annotator, {})
         if known.setdefault(sample_id, label) != label:
-            raise VotesError(
+            raise ValueError(
                 f"{path}:{number}: {annotator!r} votes {label!r} on {sample_id!r} and "
                 f"{known[sample_id]!r} in an earlier row"
             )
@@ -61,27 +54,23 @@ def read_votes(path: Path) -> dict[str, dict[str, str]]:
 
 
 def _vote(line: str, where: str) -> tuple[str, str, str]:
-    if len(line) > MAX_LINE_CHARS:
-        raise VotesError(f"{where}: has {len(line)} characters")
     try:
         row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise VotesError(f"{where}: is not JSON ({str(error)[:80]})") from error
-    if not isinstance(row, dict):
-        raise VotesError(f"{where}: is not a JSON object")
-    for name in ("sample_id", "annotator", "label"):
-        if not isinstance(row.get(name), str) or not row[name]:
-            raise VotesError(f"{where}: {name!r} must be text")
-    if row["label"] not in LABELS:
-        raise VotesError(f"{where}: label {row['label'][:40]!r} is none of {', '.join(LABELS)}")
-    return row["sample_id"], row["annotator"], row["label"]
+        sample_id, annotator, label = (row[name] for name in ("sample_id", "annotator", "label"))
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
+        raise ValueError(f"{where}: is no vote ({type(error).__name__}: {error})") from error
+    if label not in LABELS or not all(isinstance(x, str) and x for x in (sample_id, annotator)):
+        raise ValueError(
+            f"{where}: sample_id {sample_id!r:.40} and annotator {annotator!r:.40} must be text, "
+            f"label {label!r:.40} one of {', '.join(LABELS)}"
+        )
+    return sample_id, annotator, label
 
 
 class HumanVotes(EmbeddedModel):
-    """One annotator's votes; simple form."""
+    """One annotator's votes."""
 
     model_id = "human_votes"
-    is_simple = True
 
     def __init__(
         self,
@@ -98,7 +87,7 @@ class HumanVotes(EmbeddedModel):
 
         Raises:
             TypeError: An unknown argument.
-            VotesError: The file cannot be used, or the annotator is not in it.
+            ValueError: The file cannot be used, or the annotator is not in it.
         """
         super().__init__(**arguments)
         path = Path(votes) if votes else current_folder("pragmatch").path / VOTES_FILE
@@ -109,7 +98,7 @@ class HumanVotes(EmbeddedModel):
             (name,) = found
         if name not in found:
             known = ", ".join(sorted(found)) or "nobody"
-            raise VotesError(f"{path}: annotator={name!r} has no votes; known: {known}")
+            raise ValueError(f"{path}: annotator={name!r} has no votes; known: {known}")
         self.annotator, self.votes = name, found[name]
 
     def generate_until(self, requests: list[Instance]) -> list[str]:
@@ -117,9 +106,7 @@ class HumanVotes(EmbeddedModel):
         counts = dict.fromkeys((*LABELS, "missing"), 0)
         answers = []
         for request in requests:
-            doc_id, task, split = request.args[-3:]
-            columns = ("sample_id", "prompt", "condition")
-            doc = document(self.task_dict[task][split], doc_id, columns, self.model_id)
+            doc = self.pragmatch_document(request, "sample_id", "prompt", "condition")
             label = self.votes.get(doc["sample_id"])
             counts[label or "missing"] += 1
             answers.append(_answer(label, doc["prompt"]))
@@ -135,9 +122,3 @@ def _answer(label: str | None, prompt: str) -> str:
         return attach_response("", None, finish=LEFT_OUT)
     word = label.capitalize()
     return f"Verdict: {word}" if prompt == "cot" else word
-
-
-class HumanVotesChat(HumanVotes):
-    """The same for the chat form of tasks."""
-
-    is_simple = False

@@ -3,8 +3,13 @@
 It is the straw man of the PragMatch paper made runnable. EfficientNet-Lite0 names the picture,
 MiniLM compares the names with the caption, and the answer is Yes, "sarcastic", exactly when the
 two do not match. So it tells P from L and cannot tell P from M, which paired scoring shows and
-accuracy hides. It must never see a label, and its threshold comes from unrelated sentences
-(`calibration`).
+accuracy hides. It must never see a label.
+
+Its threshold comes from `mismatch_calibration.json`: everyday sentences that this project wrote,
+each with three class names that a classifier might give to a photograph of it. A sentence against
+its own names is a match, against another sentence's names a mismatch; a logistic curve through the
+two gives the threshold and the scale, and a test fits them anew. No picture and no caption of a
+benchmark takes part, and none may: a line drawn on evaluated data would measure itself.
 
 CLASH. The option letters are laid out as the prompt lays them out, and only a list of texts goes
 on to the comparison, with the place of the option that says "conflicting information": that one
@@ -15,16 +20,21 @@ two answers as a set, sorted; that is help no real model gets, and its open rate
 
 from __future__ import annotations
 
+import json
 import math
-from typing import Any
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from lmms_eval.api.instance import Instance
 from loguru import logger
+from scipy import special
 from tqdm import tqdm
 
+from model_wrappers.embedded import encoders
 from model_wrappers.embedded.base import EmbeddedModel, SeenRequest
-from model_wrappers.embedded.calibration import load_calibration, score
 from model_wrappers.embedded.encoders import PictureClasses
 from model_wrappers.embedded.weights import EFFICIENTNET_NAME, MINILM_NAME
 from postprocess.response.line import attach_response, failure_text
@@ -36,6 +46,43 @@ CONFLICT = "Conflicting information."
 
 _ROLES = {"i": "image_answer", "t": "text_answer", "d": "distractor"}
 """Letters of `option_order` other than `c`, the option that says the two conflict."""
+
+
+FILE = Path(__file__).with_name("mismatch_calibration.json")
+
+
+class Calibration(NamedTuple):
+    """P(mismatch) = 1 / (1 + exp(-scale * (threshold - score)))."""
+
+    threshold: float
+    """Score at which match and mismatch are equally likely, a cosine less its prior."""
+    scale: float
+    """Slope of the logistic curve, in natural log odds per unit of score."""
+
+
+def score(weights: Sequence[float], classes: Sequence[int], text: str) -> float:
+    """How well a text fits what a picture shows.
+
+    The weighted mean cosine between the text and the names of the classes, less the text's mean
+    cosine with the names of all classes.
+
+    Args:
+        weights: Weight of each class, any positive scale.
+        classes: Numbers of the classes.
+        text: A caption.
+
+    Returns:
+        A number around 0 for an unrelated text, up to 1 for a class name itself.
+    """
+    names = np.average(encoders.class_embeddings()[list(classes)], axis=0, weights=weights)
+    return float((names - encoders.mean_class_embedding()) @ encoders.embed(text))
+
+
+@lru_cache(maxsize=1)
+def load_calibration() -> Calibration:
+    """The stored threshold and scale."""
+    stored = json.loads(FILE.read_text(encoding="utf-8"))
+    return Calibration(stored["threshold"], stored["scale"])
 
 
 def mismatch(picture: PictureClasses, text: str) -> float:
@@ -51,9 +98,8 @@ def log_softmax(odds: list[float]) -> list[float]:
     >>> log_softmax([0.0, 0.0])
     [-0.693147, -0.693147]
     """
-    array = np.asarray(odds, dtype=float)
-    array = array - array.max()
-    return [round(float(value), 6) for value in array - math.log(np.exp(array).sum())]
+    logps: list[float] = special.log_softmax(odds).round(6).tolist()
+    return logps
 
 
 def options_as_shown(doc: dict[str, Any]) -> list[str | None]:
@@ -62,10 +108,9 @@ def options_as_shown(doc: dict[str, Any]) -> list[str | None]:
 
 
 class MismatchDetector(EmbeddedModel):
-    """Picture against caption by shipped weights; simple form."""
+    """Picture against caption by shipped weights."""
 
     model_id = "mismatch_detector"
-    is_simple = True
     encoders_used = (MINILM_NAME, EFFICIENTNET_NAME)
 
     def __init__(self, **arguments: Any) -> None:
@@ -143,9 +188,3 @@ class MismatchDetector(EmbeddedModel):
             return CONFLICT
         answers: list[str] = sorted({doc["image_answer"], doc["text_answer"]})
         return min(answers, key=lambda answer: mismatch(picture, f"{doc['question']} {answer}"))
-
-
-class MismatchDetectorChat(MismatchDetector):
-    """The same, for the harness's chat form."""
-
-    is_simple = False

@@ -209,10 +209,9 @@ class _Job(NamedTuple):
 
 
 class Socratic(EmbeddedModel):
-    """SmolLM2-135M-Instruct told what the picture shows; simple form."""
+    """SmolLM2-135M-Instruct told what the picture shows."""
 
     model_id = "socratic"
-    is_simple = True
     encoders_used = (EFFICIENTNET_NAME,)
 
     def __init__(self, **arguments: Any) -> None:
@@ -238,7 +237,7 @@ class Socratic(EmbeddedModel):
             reading = self.read(request)
             answers.append(reading.error)
             if reading.error is None:
-                text = describe(reading.picture, self._text(request))
+                text = describe(reading.picture, str(request.args[0]))
                 askers[self._job(request, text, reading.chain_of_thought)].append(index)
         with tqdm(total=len(askers), desc=self.model_id, disable=self.rank != 0) as progress:
             for jobs in self._batches(list(askers)):
@@ -248,17 +247,8 @@ class Socratic(EmbeddedModel):
                 progress.update(len(jobs))
         return [answer or "" for answer in answers]
 
-    def _text(self, request: Instance) -> str:
-        """The words of a request, in either form."""
-        if self.is_simple:
-            return str(request.args[0])
-        _, doc_to_messages, _, doc_id, task, split = request.args
-        messages = doc_to_messages(self.task_dict[task][split][doc_id])
-        parts = [part for message in messages for part in message["content"]]
-        return "\n".join(part["text"] for part in parts if part["type"] == "text")
-
     def _job(self, request: Instance, text: str, chain_of_thought: bool) -> _Job:
-        generation = request.args[1 if self.is_simple else 2]
+        generation = request.args[1]
         until = generation.get("until") or ()
         # Marks of the chat template inside a caption are words, not structure.
         text = text.encode("utf-8", "replace").decode("utf-8").replace("<|", "< |")
@@ -361,9 +351,3 @@ class Socratic(EmbeddedModel):
         if score is None:
             return attach_response(text, None, finish=finish, **details)
         return attach_response(text, score.choices, step=score.step, finish=finish, **details)
-
-
-class SocraticChat(Socratic):
-    """The same, for the harness's chat form."""
-
-    is_simple = False

@@ -9,6 +9,7 @@ that are not finite or on steps that cannot be told apart.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,8 +18,8 @@ from typing import Any
 import torch
 from transformers import LogitsProcessor, LogitsProcessorList
 
-from model_wrappers.verdict.reading import REASONING, ReadingRule, SetScore, answer_step, stated_at
-from model_wrappers.verdict.spellings import choice_ids
+from model_wrappers.verdict.answer_tokens import answer_step, choice_ids
+from model_wrappers.verdict.reading import REASONING, ReadingRule, SetScore, stated_at
 
 
 class NotFiniteError(RuntimeError):
@@ -266,7 +267,7 @@ class Reader:
             return self._stated_step(capture, answer)
         skip = self._reasoning_steps(capture)
         texts = [self.text([token]) for token in capture.ids[skip:]]
-        step = answer_step(texts, reading)
+        step = answer_step(texts, reading.letters)
         return skip + step if step is not None else len(capture.ids) - 1
 
     def score(
@@ -304,7 +305,7 @@ class Reader:
         if block is None:
             return 0
         offset = len(text) - len(text.lstrip()) + block.end()
-        return self._steps_until(capture, lambda size: size >= offset)
+        return self._steps_until(capture, offset)
 
     def _stated_step(self, capture: Capture, answer: str) -> int | None:
         stated = stated_at(answer)
@@ -314,15 +315,9 @@ class Reader:
         shift = self.text(capture.ids).find(answer)
         if shift < 0:
             return None
-        return self._steps_until(capture, lambda size: size > shift + stated) - 1
+        return self._steps_until(capture, shift + stated + 1) - 1
 
-    def _steps_until(self, capture: Capture, enough: Callable[[int], bool]) -> int:
-        """The fewest leading tokens whose text is long enough."""
-        low, high = 1, len(capture.ids)
-        while low < high:
-            middle = (low + high) // 2
-            if enough(len(self.text(capture.ids[:middle]))):
-                high = middle
-            else:
-                low = middle + 1
-        return low
+    def _steps_until(self, capture: Capture, length: int) -> int:
+        """The fewest leading tokens whose text is so long, one at least."""
+        counts = range(len(capture.ids))
+        return bisect_left(counts, length, lo=1, key=lambda n: len(self.text(capture.ids[:n])))

@@ -36,10 +36,6 @@ _CHECK_TOLERANCE_HALF = 0.05
 precision differs by up to 1.5e-2 in a log-probability; a wrong prefix differs by far more."""
 
 
-class PaddingError(RuntimeError):
-    """Rows padded on the right: the last column of a batch is then no row's next token."""
-
-
 @dataclass
 class Session:
     """What happened in `generate` while one request, or one batch of them, ran."""
@@ -170,7 +166,7 @@ class Interceptor:
     ) -> tuple[Any, Tap]:
         mask = kwargs.get("attention_mask")
         if isinstance(mask, torch.Tensor) and mask.dim() == 2 and not bool(mask[:, -1].all()):
-            raise PaddingError("the backend pads rows on the right: their answers would be wrong")
+            raise RuntimeError("the backend pads rows on the right: their answers would be wrong")
         lease = None if session.plain or not self.share else self._lease(args, kwargs)
         if lease is not None:
             try:

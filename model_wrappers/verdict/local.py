@@ -39,14 +39,6 @@ _MEMORY_ADVICE = (
 _WORD = re.compile(r"\w+")
 
 
-class SwallowedError(RuntimeError):
-    """The backend answered without generating, or handed over nothing of what it generated."""
-
-
-class LostPromptError(RuntimeError):
-    """The tokens that the backend sent do not hold the prompt."""
-
-
 class LocalRunner:
     """Runs jobs on a backend with a transformers model.
 
@@ -152,7 +144,7 @@ class LocalRunner:
         with self.interceptor.session(sets, plain) as session, self._watched(lookups):
             outputs = self.backend.generate_until([self._request(job) for job in chunk])
         if len(outputs) != len(chunk):
-            raise SwallowedError(f"{len(chunk)} requests, {len(outputs)} answers")
+            raise RuntimeError(f"{len(chunk)} requests, {len(outputs)} answers")
         captures = _captures(session, chunk, lookups)
         return [
             self._answer(job, output, capture, wanted(job, readings), columns)
@@ -193,9 +185,9 @@ class LocalRunner:
         if not text.strip() and not job.gen_kwargs.get("until"):
             words = self.reader.text(capture.ids).strip()
             if words:
-                raise SwallowedError("the backend handed over nothing of what was generated")
+                raise RuntimeError("the backend handed over nothing of what was generated")
         if not self._holds(capture.prompt_ids, job.text):
-            raise LostPromptError(
+            raise RuntimeError(
                 "the tokens that the backend sends do not hold the prompt: its chat template "
                 "expects messages of another form"
             )
@@ -295,18 +287,18 @@ def _captures(session: Session, chunk: Sequence[Job], lookups: _Lookups | None) 
 
     Raises:
         Exception: What the backend swallowed.
-        SwallowedError: Captures and requests do not correspond.
+        RuntimeError: Captures and requests do not correspond.
     """
     if len(session.captures) != len(chunk):
         if session.errors:
             raise session.errors[-1]
-        raise SwallowedError(
+        raise RuntimeError(
             f"the backend answered {len(chunk)} requests out of {len(session.captures)} generations"
         )
     if lookups is None:
         return session.captures
     documents = [(job.request.args[4], job.request.args[5], job.request.args[3]) for job in chunk]
     if Counter(lookups.seen) != Counter(documents) or len(set(documents)) != len(documents):
-        raise SwallowedError("the rows of a batch cannot be told apart")
+        raise RuntimeError("the rows of a batch cannot be told apart")
     row_of = {document: row for row, document in enumerate(lookups.seen)}
     return [session.captures[row_of[document]] for document in documents]

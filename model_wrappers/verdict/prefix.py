@@ -122,7 +122,7 @@ def refusal(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str |
         return "beams or assisted decoding"
     if setting(model, kwargs, "num_return_sequences", 1) != 1:
         return "several answers a prompt"
-    if _use_cache(model, kwargs) is False:
+    if not setting(model, kwargs, "use_cache", True):
         return "use_cache is off"
     for name in ("cache_implementation", "prefill_chunk_size", "prompt_lookup_num_tokens",
                  "penalty_alpha", "dola_layers", "token_healing"):  # fmt: skip
@@ -220,8 +220,3 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     if isinstance(value, list | tuple):
         return [tensor for item in value for tensor in _tensors(item)]
     return []
-
-
-def _use_cache(model: Any, kwargs: Mapping[str, Any]) -> bool:
-    value = kwargs.get("use_cache")
-    return bool(setting(model, {}, "use_cache", True) if value is None else value)

@@ -11,18 +11,19 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
+import inspect
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import BitsAndBytesConfig, PreTrainedModel
+from transformers import PreTrainedModel
 
-from lmms_eval_tasks.profiles import Profile, profile_of
+from lmms_eval_tasks.profiles import Profile, four_bits, profile_of
 
 _DTYPES = {name: getattr(torch, name) for name in ("float32", "float16", "bfloat16")}
 
@@ -71,6 +72,19 @@ class Loading:
         """
         return None if self.profile is None else profile_of(self.profile)
 
+    def placed(self, backend: type, args: Mapping[str, Any]) -> dict[str, Any]:
+        """A backend's arguments; on the CPU where that is what the profile comes to.
+
+        Args:
+            backend: The backend's class; what its constructor does not name is not given to it.
+            args: The arguments, which would have it look for a GPU.
+        """
+        if self.settings is None or self.settings.device != "cpu":
+            return dict(args)
+        place = {"device": self.settings.device, "device_map": self.settings.device_map}
+        known = inspect.signature(backend).parameters
+        return {**args, **{name: value for name, value in place.items() if name in known}}
+
     @contextmanager
     def applied(self) -> Iterator[None]:
         """Give every model that is loaded in the block these settings."""
@@ -110,12 +124,7 @@ class Loading:
         if settings is not None:
             kwargs["attn_implementation"] = settings.attention
         if settings is not None and settings.four_bit:
-            kwargs["quantization_config"] = BitsAndBytesConfig(
-                load_in_4bit=True,
-                bnb_4bit_quant_type="nf4",
-                bnb_4bit_use_double_quant=True,
-                bnb_4bit_compute_dtype=dtype,
-            )
+            kwargs["quantization_config"] = four_bits(dtype)
         return kwargs
 
     def effective(self, model: Any) -> dict[str, Any]:

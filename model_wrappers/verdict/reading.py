@@ -7,10 +7,9 @@ verdict must never be looked for where the harness takes text away before it sco
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from model_wrappers.verdict.spellings import are_letters, first_answer_step
 from postprocess.read import verdict as verdicts
 
 REASONING = re.compile(r"<think>.*?</think>", re.DOTALL)
@@ -56,9 +55,10 @@ class ReadingRule(NamedTuple):
         return dict(self.choices)
 
     @property
-    def letters(self) -> bool:
-        """Whether the answers are option letters."""
-        return are_letters(self.sets)
+    def letters(self) -> frozenset[str]:
+        """The option letters; empty where the answers are words."""
+        words = frozenset(word for _, words in self.choices for word in words)
+        return words if all(len(word) == 1 for word in words) else frozenset()
 
 
 class SetScore(NamedTuple):
@@ -70,24 +70,6 @@ class SetScore(NamedTuple):
     """Index of the generated token they were read at."""
     censored: tuple[str, ...] = ()
     """Sets of which no token was seen, so that their value is an upper bound."""
-
-
-def answer_step(texts: Sequence[str], reading: ReadingRule) -> int | None:
-    """Index of the token at which a direct answer stands, or None in white space alone.
-
-    Of option letters it is the first token that is one of them, a bracket before it allowed;
-    failing that, and of words, the first token that says anything.
-
-    Args:
-        texts: Text of each token of the answer.
-        reading: What the task asks for.
-    """
-    if reading.letters:
-        letters = {word for _, words in reading.choices for word in words}
-        for step, text in enumerate(texts):
-            if text.strip().lstrip("(") in letters:
-                return step
-    return first_answer_step(texts, letters=reading.letters)
 
 
 def stated_at(answer: str) -> int | None:

@@ -7,12 +7,16 @@ bounded and named, never guessed.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
-from model_wrappers.verdict.reading import REASONING, ReadingRule, SetScore, answer_step, stated_at
-from model_wrappers.verdict.spellings import spellings
+import numpy as np
+
+from model_wrappers.verdict.answer_tokens import answer_step, spellings
+from model_wrappers.verdict.reading import REASONING, ReadingRule, SetScore, stated_at
 
 _MAX_TOKENS_READ = 32_768
 
@@ -61,7 +65,7 @@ def score_reply(
         found = [logp for token, logp in returned.items() if token.strip() in accepted]
         if not found:
             censored.append(name)
-        choices[name] = min(0.0, _logsumexp(found) if found else bound)
+        choices[name] = min(0.0, float(np.logaddexp.reduce(found)) if found else bound)
     return SetScore(choices, step, tuple(censored))
 
 
@@ -83,18 +87,14 @@ def _step(
     first = _token_at(texts, begin)
     if first is None:
         return len(texts) - 1
-    step = answer_step(texts[first:], reading)
+    step = answer_step(texts[first:], reading.letters)
     return len(texts) - 1 if step is None else first + step
 
 
 def _token_at(texts: Sequence[str], offset: int) -> int | None:
     """Index of the token that holds a character of their joined text."""
-    end = 0
-    for index, text in enumerate(texts):
-        end += len(text)
-        if end > offset:
-            return index
-    return None
+    index = bisect_right(list(accumulate(map(len, texts))), offset)
+    return index if index < len(texts) else None
 
 
 def tokens_of(logprobs: Any) -> list[tuple[str, dict[str, float]]]:
@@ -128,8 +128,3 @@ def text_of(content: Any) -> str:
         parts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
         return "".join(part for part in parts if isinstance(part, str))
     return ""
-
-
-def _logsumexp(values: Sequence[float]) -> float:
-    top = max(values)
-    return top + math.log(math.fsum(math.exp(value - top) for value in values))

@@ -78,7 +78,10 @@ class ServerRunner:
             client = client.with_options(
                 max_retries=0, timeout=float(timeout_s or DEFAULT_TIMEOUT_S)
             )
-        backend.client = _Client(client, self)
+        completions = client.chat.completions
+        self._create = completions.create
+        completions.create = self.create
+        backend.client = client
 
     def run(
         self, jobs: Sequence[Job], readings: Sequence[ReadingRule | None]
@@ -150,6 +153,37 @@ class ServerRunner:
     def scrubbed(self, text: str) -> str:
         """A text without the key, which servers like to repeat in their errors."""
         return text.replace(self._key, "***") if len(self._key) > 3 else text
+
+    def create(self, **payload: Any) -> Any:
+        """One request of the backend's, tried until it passes or will not."""
+        # The client's own decorator hides that its method is a coroutine function.
+        if inspect.iscoroutinefunction(inspect.unwrap(self._create)):
+            return self._create_async(payload)
+        payload, reply = self.opened(payload)
+        while True:
+            asked, level = self.asking(payload)
+            try:
+                return self.noted(self._create(**asked), reply)
+            except Exception as error:
+                time.sleep(self._pause(error, level, reply))
+
+    async def _create_async(self, payload: Mapping[str, Any]) -> Any:
+        payload, reply = self.opened(payload)
+        while True:
+            asked, level = self.asking(payload)
+            try:
+                return self.noted(await self._create(**asked), reply)
+            except Exception as error:
+                await asyncio.sleep(self._pause(error, level, reply))
+
+    def _pause(self, error: Exception, level: int, reply: Reply) -> float:
+        """Seconds to wait; raises where the request is given up."""
+        reply.attempts += 1
+        pause = self.pause_after(error, reply.attempts, level)
+        if pause is None:
+            reply.error = error
+            raise ReplyError(self.scrubbed(reason(error))) from None
+        return pause
 
     def opened(self, payload: Mapping[str, Any]) -> tuple[dict[str, Any], Reply]:
         """A payload without its mark, and where its reply is noted."""
@@ -224,63 +258,6 @@ class ServerRunner:
         self.asked_again += 1
         pause: float = self.pause_s * 2 ** (attempt - 1) * (1 + random.random() / 4)
         return min(MAX_PAUSE_S, max(pause, _retry_after(error)))
-
-
-class _Client:
-    """A client whose `chat.completions.create` is watched; the rest is its own."""
-
-    def __init__(self, client: Any, runner: ServerRunner) -> None:
-        self._client = client
-        self.chat = _Chat(client, runner)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["_client"], name)
-
-
-class _Chat:
-    def __init__(self, client: Any, runner: ServerRunner) -> None:
-        self.completions = _Completions(client.chat.completions.create, runner)
-
-
-class _Completions:
-    def __init__(self, create: Callable[..., Any], runner: ServerRunner) -> None:
-        self._create = create
-        self._runner = runner
-
-    def create(self, **payload: Any) -> Any:
-        """One request, tried until it passes or will not."""
-        # The client's own decorator hides that its method is a coroutine function.
-        if inspect.iscoroutinefunction(inspect.unwrap(self._create)):
-            return self._create_async(payload)
-        payload, reply = self._runner.opened(payload)
-        failures = 0
-        while True:
-            asked, level = self._runner.asking(payload)
-            try:
-                return self._runner.noted(self._create(**asked), reply)
-            except Exception as error:
-                failures += 1
-                time.sleep(self._pause(error, failures, level, reply))
-
-    async def _create_async(self, payload: Mapping[str, Any]) -> Any:
-        payload, reply = self._runner.opened(payload)
-        failures = 0
-        while True:
-            asked, level = self._runner.asking(payload)
-            try:
-                return self._runner.noted(await self._create(**asked), reply)
-            except Exception as error:
-                failures += 1
-                await asyncio.sleep(self._pause(error, failures, level, reply))
-
-    def _pause(self, error: Exception, failures: int, level: int, reply: Reply) -> float:
-        """Seconds to wait; raises where the request is given up."""
-        reply.attempts = failures
-        pause = self._runner.pause_after(error, failures, level)
-        if pause is None:
-            reply.error = error
-            raise ReplyError(self._runner.scrubbed(reason(error))) from None
-        return pause
 
 
 def _marking(to_messages: Callable[[Any], Any], mark: str) -> Callable[[Any], Any]:

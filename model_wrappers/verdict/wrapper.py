@@ -114,7 +114,7 @@ class VerdictModel(lmms):
         if name == "verdict":
             raise ValueError("verdict cannot wrap itself: name a backend of the harness")
         model_class = get_model(name, force_simple=self._force_simple)
-        args = dict(backend_args)
+        args = self.loading.placed(model_class, backend_args)
         if talks_to_a_server(model_class):
             if self.loading != Loading():
                 raise ValueError(

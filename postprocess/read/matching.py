@@ -17,8 +17,8 @@ from functools import cache, lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
+from postprocess.response.folding import blank_thoughts
 from postprocess.response.line import is_failed
-from postprocess.response.thoughts import blank_thoughts
 
 ROLES = ("image", "text", "distractor", "conflict")
 """What an option stands for: the picture's answer, the caption's, neither, or the conflict."""
@@ -206,7 +206,7 @@ def open_outcome(prediction: Any, image_answer: Any, text_answer: Any) -> OpenOu
         return OpenOutcome(False, False, False, True, "empty", False)
     image_form = normalise(prediction_text(image_answer))
     text_form = normalise(prediction_text(text_answer))
-    found = _form_for(words, f"{' '.join(_CONFLICT_WORDS)} {image_form} {text_form}")
+    found = normalise(words)
     conflict = any(contains(found, word) for word in _CONFLICT_WORDS)
     image = contains(found, image_form)
     text = contains(found, text_form)
@@ -434,26 +434,6 @@ def _normalise(text: str) -> str:
 
 
 _normalise_short = lru_cache(maxsize=2**14)(_normalise)
-
-
-def _form_for(text: str, wanted: str) -> str:
-    r"""The normal form of a text in which only those tokens are stemmed that may be wanted.
-
-    A stem begins as its token does, so a token that begins unlike every wanted stem stands for
-    none of them: a line break takes its place. Most of a sentence is never stemmed.
-
-    >>> _form_for("A dog and two kites", "kite")
-    '\n \n \n kite'
-    """
-    initials = {stem[0] for stem in wanted.split()}
-    tokens = [_REPLACED.get(token, token) for token in _TOKEN.findall(text.lower())]
-    return " ".join(
-        [
-            _stem(token) if token[0] in initials else "\n"
-            for token in tokens
-            if token not in _ARTICLES
-        ]
-    )
 
 
 def _stem(token: str) -> str:

@@ -18,9 +18,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from postprocess.read.prompts import is_cot
 from postprocess.read.verdict_inferred import claim, closing_claim
-from postprocess.read.vocabulary import POLAR, WORDS, holds, is_label, whole_word
+from postprocess.read.vocabulary import POLAR, WORDS, holds, is_cot, is_label, whole_word
 from postprocess.response.folding import MASK, Sentence, first_turn, fold, sentences
 
 _VALUES = POLAR | {"true": 1, "false": 0}

@@ -1,4 +1,4 @@
-"""The words by which verdicts are read, loaded from data.
+"""The words by which verdicts are read, loaded from data, and the prompts that ask for them.
 
 `verdict_words.json` holds them by use, in lower case and folded; `verdict_languages.json` has yes,
 no and "answer" in the most used languages.
@@ -55,3 +55,22 @@ def whole_word(word: str) -> int | None:
 def is_label(word: str) -> bool:
     """Whether a word announces an answer in any language known."""
     return unicodedata.normalize("NFC", word).casefold() in _LABELS
+
+
+PROMPTS = ("zero_shot", "cot")
+"""One asks for the verdict directly, one for a chain of thought."""
+
+
+def is_cot(prompt: str) -> bool:
+    """Whether a prompt asks for a chain of thought; `zero_shot_b` is a form of `zero_shot`.
+
+    Raises:
+        ValueError: The name is neither a known prompt nor begins with one and an underscore.
+
+    >>> is_cot("zero_shot_b"), is_cot("cot")
+    (False, True)
+    """
+    for known in PROMPTS:
+        if prompt == known or prompt.startswith(f"{known}_"):
+            return known == "cot"
+    raise ValueError(f"prompt {prompt!r}: know {', '.join(PROMPTS)} and their forms")

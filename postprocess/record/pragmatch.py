@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from postprocess.read.prompts import is_cot
 from postprocess.read.refusal import is_refusal
 from postprocess.read.verdict import UNREAD, find_verdict
+from postprocess.read.vocabulary import is_cot
 from postprocess.response.line import (
     LEFT_OUT,
     RECORD_VERSION,

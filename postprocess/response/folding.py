@@ -3,6 +3,10 @@
 Folding takes thoughts, chat tokens and quotations off. It replaces characters one to one, so that
 offsets stay those of the answer, and it must stay so. Every pattern here is bounded: the time
 grows with the length and no faster.
+
+The harness strips blocks of reasoning that are closed, in the tags it was told of. What it leaves
+is a thought cut at the token limit, and blocks in tags it does not know. Nothing that stands in a
+thought is an answer, so the readers, of verdicts and of option letters, must never see it.
 """
 
 from __future__ import annotations
@@ -11,8 +15,6 @@ import re
 import unicodedata
 from functools import cached_property
 from itertools import pairwise
-
-from postprocess.response.thoughts import blank_thoughts
 
 EDGE = 50_000
 """Characters that are read from either end of an answer: ten times the longest chain of thought."""
@@ -67,6 +69,13 @@ _TURN = re.compile(
     r"\n[ \t]*(?:#{2,}[ \t]*(?=\n)|(?:#{1,6} ?|\*\*)?(?:user|human|instruction|question|input|q)"
     r"(?:\*\*)?[ \t]*:)"
     r"|</s>|<\|(?:im_end|endoftext|eot_id|end|eos)\|>|<(?:end_of_turn|eos)>"
+)
+_NAMES = "antthinking|seed:think|think(?:ing)?|thoughts?|analysis|reasoning|reflection|scratchpad"
+_THOUGHT = re.compile(
+    rf"(?:< ?\|?|◁) ?(?P<end>/|end_(?:of_)?)? ?(?:(?:begin|start)_(?:of_)?)?(?P<name>{_NAMES})"
+    r" ?(?:\|? ?>|▷)"
+    r"|\[(?P<square_end>/)?think(?:ing)?\]",
+    re.IGNORECASE,
 )
 
 
@@ -159,6 +168,45 @@ def sentences(text: str) -> list[Sentence]:
     for one, other in pairwise(found):
         one.following, other.previous = other, one
     return found
+
+
+def blank_thoughts(text: str) -> str:
+    r"""The text with each thought, tags included, as spaces and a line break of the same length.
+
+    A thought runs from its opening tag to the closing tag of the same name; without one, to the
+    end of the text. A closing tag that nothing opened ends a thought that began with the text:
+    some chat templates write the opening tag into the prompt.
+
+    >>> blank_thoughts("<think>No.</think>Yes").split()
+    ['Yes']
+    >>> blank_thoughts("So it is plain.</think>No").split()
+    ['No']
+    >>> blank_thoughts("Yes <think>Or no").split()
+    ['Yes']
+    """
+    if not any(opening in text for opening in "<[◁"):
+        return text
+    thoughts: list[tuple[int, int]] = []
+    opened: tuple[str, int] | None = None
+    for tag in _THOUGHT.finditer(text):
+        name = (tag["name"] or "[think]").lower()
+        closes = bool(tag["end"] or tag["square_end"])
+        if opened is None:
+            if closes:
+                thoughts = [(0, tag.end())]
+            else:
+                opened = name, tag.start()
+        elif closes and name == opened[0]:
+            thoughts.append((opened[1], tag.end()))
+            opened = None
+    if opened is not None:
+        thoughts.append((opened[1], len(text)))
+    pieces: list[str] = []
+    at = 0
+    for start, end in thoughts:
+        pieces += (text[at:start], " " * (end - start - 1), "\n")
+        at = end
+    return "".join([*pieces, text[at:]])
 
 
 def _untag(match: re.Match[str]) -> str:

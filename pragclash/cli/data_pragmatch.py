@@ -107,7 +107,7 @@ def encoders_for(path: str | None) -> Encoders:
     """The text encoder asked for, and the embedded picture encoder where it is installed.
 
     Raises:
-        UnknownEncoderError: The folder holds no encoder.
+        ValueError: The folder holds no encoder.
         MissingWeightsError: No folder is named and MiniLM is not installed.
     """
     from model_wrappers.embedded.caption_baselines import text_encoder

@@ -13,6 +13,6 @@
 Two places lie below, because what they mend belongs to one backend or one benchmark:
 `model_wrappers.verdict` stands in for a backend's `generate`, its processor, its progress bar and
 its documents while a request runs (`local`, `intercept`, `no_picture`, `profiles`); and
-`lmms_eval_tasks.harness` lets faults leave as `SystemExit`, since the harness retries and then
+`lmms_eval_tasks.documents` lets faults leave as `SystemExit`, since the harness retries and then
 swallows every other exception of `process_docs` and `process_results`.
 """

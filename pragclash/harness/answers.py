@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from importlib import metadata
 from typing import Any
 
-from lmms_eval_tasks.harness import task_folder
+from lmms_eval_tasks.documents import task_folder
 from postprocess.benchmarks.pragmatch_tasks import spec_of
 from postprocess.measure.groups import Answer
 from postprocess.measure.pragmatch import slots_for

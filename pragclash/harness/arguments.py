@@ -14,12 +14,12 @@ from typing import Any
 
 import yaml
 
-from lmms_eval_tasks.harness import task_folder, tell_once
+from lmms_eval_tasks.documents import task_folder, tell_once
 from lmms_eval_tasks.pragmatch.data import has_rows
 from model_wrappers.embedded.weights import missing
 from postprocess.benchmarks.pragmatch_tasks import spec_of, tags_of, task_names
 from pragclash.harness.cache import benchmarks_of
-from pragclash.harness.tasks import TASK_PATH, leaves, names_in
+from pragclash.harness.tasks import TASK_PATH, configs_of, leaves, names_in
 
 DEFAULT_MODEL = "mismatch_detector"
 HARNESS_DEFAULT = "hf"
@@ -175,13 +175,13 @@ def check_config(path: str | None) -> None:
     if path is None:
         return
     try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        configs = configs_of(Path(path))
     except yaml.YAMLError as error:
         raise UsageError(f"--config {path}: no YAML: {' '.join(str(error).split())}") from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"--config {path} cannot be read: {reason}") from error
-    for config in content if isinstance(content, list) else [content]:
+    for config in configs:
         if not isinstance(config, dict):
             raise UsageError(f"--config {path}: write `name: value` lines, or a list of such parts")
         for name in ("tasks", "model", "model_args", "gen_kwargs", "output_path", "include_path"):

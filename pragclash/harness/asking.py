@@ -17,10 +17,6 @@ from postprocess.secrets import redact, redact_answer
 from pragclash.harness.cache import benchmarks_of
 
 
-class ModelError(RuntimeError):
-    """A model that did not answer as it must; the message says how."""
-
-
 def watch(lm: Any) -> None:
     """Check what the model's `generate_until` gives back to requests of ours."""
     lm.generate_until = watched(lm.generate_until)
@@ -30,7 +26,7 @@ def watched(generate: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]
     """The same, refusing what is no list of texts.
 
     Raises:
-        ModelError: When called: the model ended the process, or gave something else.
+        RuntimeError: When called: the model ended the process, or gave something else.
     """
 
     @functools.wraps(generate)
@@ -39,14 +35,14 @@ def watched(generate: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]
         try:
             answers = generate(requests)
         except SystemExit as error:
-            raise ModelError(
+            raise RuntimeError(
                 f"the model ended the process (exit status {error.code}) before it had answered"
             ) from error
         if not ours:
             return answers
         fault = fault_of(answers, len(requests))
         if fault is not None:
-            raise ModelError(fault)
+            raise RuntimeError(fault)
         return [_clean(answer) for answer in answers]
 
     return wrapper

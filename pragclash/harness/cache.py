@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from importlib import metadata
 from typing import Any
 
-from lmms_eval_tasks.harness import task_folder
+from lmms_eval_tasks.documents import task_folder
 from postprocess.response.line import is_failed
 
 BENCHMARKS = ("pragmatch", "clash")

@@ -63,13 +63,18 @@ def option(argv: Sequence[str], name: str) -> str | None:
     return value
 
 
+def configs_of(path: Path) -> list[Any]:
+    """The parts of a file of `--config`, whatever stands there."""
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return content if isinstance(content, list) else [content]
+
+
 def _tasks_of_config(path: Path) -> list[str]:
-    """The harness complains of a file that cannot be read, in its own words."""
+    """None where the file cannot be read: of that the harness complains in its own words."""
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        configs = configs_of(path)
     except (OSError, ValueError, yaml.YAMLError):
         return []
-    configs = content if isinstance(content, list) else [content]
     tasks = [config.get("tasks") for config in configs if isinstance(config, dict)]
     return [name for names in tasks if isinstance(names, str) for name in names.split(",")]
 

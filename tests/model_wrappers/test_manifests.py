@@ -7,7 +7,7 @@ import pytest
 
 from model_wrappers import manifests
 
-PATHS = [path for forms in manifests.MODELS.values() for path in forms]
+PATHS = [path for forms in manifests.MODELS.values() for path in forms if path]
 
 
 @pytest.mark.parametrize("path", PATHS)

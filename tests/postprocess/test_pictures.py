@@ -13,7 +13,7 @@ from PIL import Image
 
 from lmms_eval_tasks.annotation.pictures import picture as page_picture
 from lmms_eval_tasks.dataset.pictures import picture_fault
-from lmms_eval_tasks.harness import build_docs, picture_of
+from lmms_eval_tasks.documents import build_docs, picture_of
 from postprocess import pictures
 from postprocess.publish import thumbnails
 from tests import ROOT

@@ -5,24 +5,21 @@ The base is never changed; what is trained is held in float32, whatever the base
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
-from transformers import AutoModelForImageTextToText, BitsAndBytesConfig, set_seed
+from transformers import AutoModelForImageTextToText, set_seed
 
-from lmms_eval_tasks.profiles import PROFILES
+from lmms_eval_tasks.profiles import PROFILES, four_bits
 
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
-
-
-class TrainingError(ValueError):
-    """Training cannot go on; the message says what to set."""
 
 
 @dataclass(frozen=True)
@@ -53,35 +50,22 @@ class Settings:
         """Draws between two steps of the optimiser."""
         return self.batch_size * self.accumulate * self.processes
 
-    def as_dict(self) -> dict[str, Any]:
-        """The settings as JSON values."""
-        return asdict(self)
-
 
 def load_base(model: str, settings: Settings) -> Any:
     """The model to adapt, its weights frozen.
 
     Raises:
-        TrainingError: The profile needs a GPU, or a package is missing.
+        ValueError: The profile needs a GPU, or a package is missing.
         OSError: There is no such model.
     """
     profile = PROFILES[settings.profile]
     if profile.fp16 and not torch.cuda.is_available():
-        raise TrainingError("--profile t4 (float16) needs a CUDA GPU; on a CPU set --profile cpu")
+        raise ValueError("--profile t4 (float16) needs a CUDA GPU; on a CPU set --profile cpu")
     options: dict[str, Any] = {"dtype": getattr(torch, profile.dtype)}
     if settings.four_bit:
-        try:
-            import bitsandbytes  # noqa: F401
-        except ImportError as error:
-            raise TrainingError(
-                "4-bit weights need bitsandbytes: pip install 'pragclash[quant]'"
-            ) from error
-        options["quantization_config"] = BitsAndBytesConfig(
-            load_in_4bit=True,
-            bnb_4bit_quant_type="nf4",
-            bnb_4bit_use_double_quant=True,
-            bnb_4bit_compute_dtype=options["dtype"],
-        )
+        if importlib.util.find_spec("bitsandbytes") is None:
+            raise ValueError("4-bit weights need bitsandbytes: pip install 'pragclash[quant]'")
+        options["quantization_config"] = four_bits(options["dtype"])
     if on_gpu(settings):
         options["device_map"] = {"": int(os.environ.get("LOCAL_RANK", "0"))}
     base = AutoModelForImageTextToText.from_pretrained(model, **options)
@@ -94,7 +78,7 @@ def add_adapter(base: Any, settings: Settings) -> PeftModel:
     """The model with a fresh adapter, the same for the same seed.
 
     Raises:
-        TrainingError: No layer is meant.
+        ValueError: No layer is meant.
     """
     set_seed(settings.seed)
     config = LoraConfig(
@@ -108,7 +92,7 @@ def add_adapter(base: Any, settings: Settings) -> PeftModel:
     try:
         adapted = get_peft_model(base, config)
     except ValueError as error:
-        raise TrainingError(f"--target-modules: {str(error)[:300]}") from error
+        raise ValueError(f"--target-modules: {str(error)[:300]}") from error
     for parameter in adapted.parameters():
         # Small steps are lost in half precision, and float16 gradients cannot be rescaled.
         if parameter.requires_grad:
@@ -120,7 +104,7 @@ def language_layers(base: Any) -> str:
     """A regular expression for all linear layers of the language model, its output layer apart.
 
     Raises:
-        TrainingError: The model does not say where its language model is.
+        ValueError: The model does not say where its language model is.
     """
     decoder = base.get_decoder()
     name = next((name for name, module in base.named_modules() if module is decoder), "")
@@ -130,7 +114,7 @@ def language_layers(base: Any) -> str:
         if isinstance(module, torch.nn.Linear)
     }
     if not name or not leaves:
-        raise TrainingError(
+        raise ValueError(
             f"{type(base).__name__}: its language layers are not known; name them with "
             "--target-modules"
         )
@@ -141,7 +125,7 @@ def projectors(base: Any) -> list[str]:
     """Names of the modules that turn picture features into tokens.
 
     Raises:
-        TrainingError: None is found.
+        ValueError: None is found.
     """
     known = ("multi_modal_projector", "connector", "merger", "visual_projection")
     found = [
@@ -150,7 +134,7 @@ def projectors(base: Any) -> list[str]:
         if name.rpartition(".")[2] in known and any(True for _ in module.parameters())
     ]
     if not found:
-        raise TrainingError(f"{type(base).__name__}: no projector found; leave --train-projector")
+        raise ValueError(f"{type(base).__name__}: no projector found; leave --train-projector")
     return found
 
 

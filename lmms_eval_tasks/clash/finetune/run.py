@@ -7,6 +7,7 @@ only with the model, data and settings that it was begun with.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import errno
 import json
 import logging
@@ -53,10 +54,6 @@ FORMS = {"open": ("open",), "mc": ("mc",), "both": ("open", "mc")}
 PACKAGES = ("pragclash", "torch", "transformers", "peft", "accelerate")
 
 
-class FinetuneError(ValueError):
-    """The run cannot start or go on; the message says what to do."""
-
-
 def finetune(args: argparse.Namespace, callbacks: Sequence[Any] = ()) -> dict[str, Any]:
     """The run that the arguments describe, from the start or from its last checkpoint.
 
@@ -68,9 +65,9 @@ def finetune(args: argparse.Namespace, callbacks: Sequence[Any] = ()) -> dict[st
         What `training.json` holds.
 
     Raises:
-        FinetuneError: Arguments, data and the folder do not go together.
+        ValueError: Arguments, data and the folder do not go together.
         FolderError: A dataset folder cannot be used.
-        TrainingError: The training cannot start or go on.
+        ValueError: The training cannot start or go on.
     """
     out: Path = args.out
     stored = check_out(out, resume=args.resume, force=args.force)
@@ -96,14 +93,14 @@ def finetune(args: argparse.Namespace, callbacks: Sequence[Any] = ()) -> dict[st
         lambda text: len(tokenizer(text, add_special_tokens=False)["input_ids"]),
     )
     if not kept.rows:
-        raise FinetuneError(f"{args.data}: no row is left to train on: {kept.lost()}")
+        raise ValueError(f"{args.data}: no row is left to train on: {kept.lost()}")
     ids = [row["sample_id"] for row in kept.rows]
     order = draws(ids, settings.seed, settings.epochs, forms)
     record = {
         **FORMAT,
         "status": "started",
         "model": args.model,
-        "settings": settings.as_dict(),
+        "settings": dataclasses.asdict(settings),
         "data": describe(folder, tested, asked, kept, [draw.kind for draw in order]),
         "versions": {name: metadata.version(name) for name in PACKAGES},
     }
@@ -160,16 +157,16 @@ def read_data(data: Path, test_data: Path | None) -> tuple[Folder, HeldOut, Aske
     """The folder to train on, the pictures not to train on, and what is asked and taught.
 
     Raises:
-        FinetuneError: It is the test set, or the two folders ask differently.
+        ValueError: It is the test set, or the two folders ask differently.
         FolderError: A folder cannot be used.
     """
     folder = load_folder(data, "clash")
     test = load_folder(test_data, "clash") if test_data is not None else None
     if folder.kind == "full" or folder.manifest.get("split") == "test":
-        raise FinetuneError(f"{data}: is the test set, which must not be trained on")
+        raise ValueError(f"{data}: is the test set, which must not be trained on")
     asked = _asked(folder)
     if test is not None and (other := _asked(test)) != asked:
-        raise FinetuneError(
+        raise ValueError(
             f"{data} asks with the {asked.open.prompt} prompt and {test_data} with the "
             f"{other.open.prompt} one; build both with or both without --own-prompts"
         )
@@ -205,7 +202,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
     """The settings that the arguments mean on this machine.
 
     Raises:
-        FinetuneError: They do not go together.
+        ValueError: They do not go together.
     """
     from lmms_eval_tasks.clash.finetune.model import Settings
     from lmms_eval_tasks.clash.finetune.train import processes
@@ -213,25 +210,15 @@ def settings_of(args: argparse.Namespace) -> Settings:
     profile = profile_of(args.profile)
     four_bit = profile.four_bit if args.load_4bit is None else args.load_4bit
     if four_bit and args.train_projector:
-        raise FinetuneError("--train-projector needs whole weights: add --no-load-4bit")
-    return Settings(
-        profile=profile.name,
-        four_bit=four_bit,
-        forms=args.forms,
-        max_length=args.max_length,
-        processes=processes(),
-        rank=args.rank,
-        alpha=args.alpha or 2 * args.rank,
-        dropout=args.dropout,
-        target_modules=args.target_modules,
-        train_projector=args.train_projector,
-        learning_rate=args.learning_rate,
-        warmup=args.warmup,
-        batch_size=args.batch_size,
-        accumulate=args.accumulate,
-        epochs=args.epochs,
-        seed=args.seed,
-    )
+        raise ValueError("--train-projector needs whole weights: add --no-load-4bit")
+    decided = {
+        "profile": profile.name,
+        "four_bit": four_bit,
+        "processes": processes(),
+        "alpha": args.alpha or 2 * args.rank,
+    }
+    given = {field.name for field in dataclasses.fields(Settings)} - decided.keys()
+    return Settings(**decided, **{name: getattr(args, name) for name in given})
 
 
 def check_out(out: Path, *, resume: bool, force: bool) -> dict[str, Any] | None:
@@ -241,7 +228,7 @@ def check_out(out: Path, *, resume: bool, force: bool) -> dict[str, Any] | None:
         What the folder's run wrote down, if it is to go on; else None.
 
     Raises:
-        FinetuneError: It would overwrite something, or there is nothing to go on with.
+        ValueError: It would overwrite something, or there is nothing to go on with.
     """
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return None
@@ -250,11 +237,11 @@ def check_out(out: Path, *, resume: bool, force: bool) -> dict[str, Any] | None:
     except (OSError, ValueError):
         stored = None
     if not isinstance(stored, dict) or stored.get("format") != FORMAT["format"]:
-        raise FinetuneError(f"{out} holds something that is no run of this command: choose another")
+        raise ValueError(f"{out} holds something that is no run of this command: choose another")
     if stored.get("version") != FORMAT["version"]:
-        raise FinetuneError(f"{out}: the run there was written by another version: choose another")
+        raise ValueError(f"{out}: the run there was written by another version: choose another")
     if not resume and not force:
-        raise FinetuneError(
+        raise ValueError(
             f"{out} holds a run ({stored.get('status')}): --resume goes on with it, --force starts "
             "anew"
         )
@@ -312,16 +299,16 @@ def _asked(folder: Folder) -> Asked:
     try:
         return asked_of(official_prompts(folder.manifest))
     except ValueError as error:
-        raise FinetuneError(f"{folder.path}: manifest.json: {error}") from error
+        raise ValueError(f"{folder.path}: manifest.json: {error}") from error
 
 
 def _check_processor(processor: Any, model: str) -> None:
     if getattr(processor, "tokenizer", None) is None or not hasattr(processor, "image_processor"):
-        raise FinetuneError(f"{model}: has no processor for pictures and text")
+        raise ValueError(f"{model}: has no processor for pictures and text")
     if not (getattr(processor, "chat_template", None) or processor.tokenizer.chat_template):
-        raise FinetuneError(f"{model}: has no chat template, so its prompts cannot be made")
+        raise ValueError(f"{model}: has no chat template, so its prompts cannot be made")
     if processor.tokenizer.eos_token_id is None:
-        raise FinetuneError(f"{model}: its tokenizer has no end token to learn")
+        raise ValueError(f"{model}: its tokenizer has no end token to learn")
 
 
 def _check_same(stored: Mapping[str, Any], record: Mapping[str, Any], out: Path) -> None:
@@ -329,12 +316,12 @@ def _check_same(stored: Mapping[str, Any], record: Mapping[str, Any], out: Path)
         then, now = stored.get(part) or {}, record[part]
         for name in now:
             if then.get(name) != now[name]:
-                raise FinetuneError(
+                raise ValueError(
                     f"{out}: its run has {name} = {then.get(name)}, this one {now[name]}: give "
                     "what it was begun with, or another folder"
                 )
     if stored.get("model") != record["model"]:
-        raise FinetuneError(f"{out}: its run adapts {stored.get('model')}, not {record['model']}")
+        raise ValueError(f"{out}: its run adapts {stored.get('model')}, not {record['model']}")
 
 
 def _check_space(out: Path, needed: int) -> None:
@@ -343,7 +330,7 @@ def _check_space(out: Path, needed: int) -> None:
         place = place.parent
     free = shutil.disk_usage(place).free
     if free < needed:
-        raise FinetuneError(
+        raise ValueError(
             f"{out}: checkpoints need {needed / 1e9:.1f} GB there and {free / 1e9:.1f} GB are free"
         )
 

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import resource
+import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -24,16 +25,13 @@ from tqdm import tqdm
 from transformers import Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
-from lmms_eval_tasks.clash.finetune.checkpoints import (
-    CHECKPOINTS,
-    LOG,
-    last_checkpoint,
-    read_log,
-    seal,
-    step_of,
-)
-from lmms_eval_tasks.clash.finetune.model import Settings, TrainingError, on_gpu, write_adapter
+from lmms_eval_tasks.clash.finetune.model import Settings, on_gpu, write_adapter
 from lmms_eval_tasks.profiles import PROFILES
+
+LOG = "log.jsonl"
+CHECKPOINTS = "checkpoints"
+COMPLETE = "complete.json"
+"""Written last into a checkpoint: names and sizes of its files."""
 
 
 class OrderedTrainer(Trainer):
@@ -152,7 +150,7 @@ def train(
         steps), `trained_parameters`, `peak_memory_gb` and `memory_of` (what was measured).
 
     Raises:
-        TrainingError: The loss is no number.
+        ValueError: The loss is no number.
     """
     last = last_checkpoint(out) if resume else None
     cuda, profile = on_gpu(settings), PROFILES[settings.profile]
@@ -206,7 +204,7 @@ def train(
     finally:
         journal.close()
     if journal.fault:
-        raise TrainingError(journal.fault)
+        raise ValueError(journal.fault)
     if is_main():
         write_adapter(model, out)
     wait()
@@ -219,6 +217,54 @@ def train(
         "trained_parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
         **_memory(cuda),
     }
+
+
+def seal(checkpoint: Path) -> None:
+    """Say of a checkpoint that all of it is there."""
+    sizes = {file.name: file.stat().st_size for file in checkpoint.iterdir() if file.is_file()}
+    partial = checkpoint / f".{COMPLETE}"
+    partial.write_text(json.dumps(sizes), encoding="utf-8")
+    partial.replace(checkpoint / COMPLETE)
+
+
+def is_sealed(checkpoint: Path) -> bool:
+    """Whether all of a checkpoint is there."""
+    try:
+        sizes = json.loads((checkpoint / COMPLETE).read_text(encoding="utf-8"))
+        return all((checkpoint / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def last_checkpoint(out: Path) -> Path | None:
+    """The newest complete checkpoint of a run, or None; incomplete ones are removed."""
+    found = sorted((out / CHECKPOINTS).glob("checkpoint-*"), key=step_of)
+    for checkpoint in found:
+        if not is_sealed(checkpoint):
+            shutil.rmtree(checkpoint)
+    whole = [checkpoint for checkpoint in found if checkpoint.exists()]
+    return whole[-1] if whole else None
+
+
+def step_of(checkpoint: Path) -> int:
+    """The step after which a checkpoint was written; -1 where its name tells none."""
+    number = checkpoint.name.rpartition("-")[2]
+    return int(number) if number.isdecimal() else -1
+
+
+def read_log(out: Path) -> list[dict[str, Any]]:
+    """The lines of a run's log; a last line cut short by a kill is left out."""
+    try:
+        text = (out / LOG).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return []
+    lines = []
+    for line in text.splitlines():
+        try:
+            lines.append(json.loads(line))
+        except ValueError:
+            break
+    return lines
 
 
 def is_main() -> bool:

@@ -10,12 +10,11 @@ jitter. A refused key or request ends the run: the next one would be refused too
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar
 
@@ -200,10 +199,7 @@ class HttpEndpoint:
         headers = {"authorization": f"Bearer {key}"} if key else {}
         self.model, self._url, self._level = model, f"{url}/chat/completions", 0
         self._timeout_s = timeout_s
-        # A blocking client limits single reads only; a coroutine can be ended at its deadline.
-        self._client = httpx.AsyncClient(timeout=timeout_s, headers=headers)
-        self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        self._client = httpx.Client(timeout=timeout_s, headers=headers)
 
     def send(self, prompt: str, max_tokens: int) -> Reply:
         """One request, once.
@@ -221,7 +217,7 @@ class HttpEndpoint:
             **_PAYLOADS[level](max_tokens),
         }
         try:
-            status, headers, body = self._done(self._post(payload))
+            status, headers, body = _within(self._timeout_s, lambda: self._post(payload))
         except (httpx.TimeoutException, TimeoutError) as error:
             raise Passing("the endpoint does not answer in time", costs=True) from error
         except httpx.HTTPError as error:
@@ -248,19 +244,12 @@ class HttpEndpoint:
 
     def close(self) -> None:
         """Close the connections."""
-        self._done(self._client.aclose())
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._client.close()
 
-    def _done(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    async def _post(self, payload: dict[str, Any]) -> tuple[int, Any, bytes]:
+    def _post(self, payload: dict[str, Any]) -> tuple[int, Any, bytes]:
         body = b""
-        async with (
-            asyncio.timeout(self._timeout_s),
-            self._client.stream("POST", self._url, json=payload) as response,
-        ):
-            async for part in response.aiter_bytes():
+        with self._client.stream("POST", self._url, json=payload) as response:
+            for part in response.iter_bytes():
                 body += part
                 if len(body) > MAX_REPLY_BYTES:
                     raise Passing("the endpoint's reply is too long", costs=True)
@@ -351,9 +340,12 @@ def endpoint_of(name: str, model: str | None, timeout_s: float) -> HttpEndpoint 
     return HarnessEndpoint(provider, model, timeout_s)
 
 
-def _within(seconds: float, work: Callable[[], Any]) -> Any:
-    """What the work returns, or a time-out; a thread that hangs on is left to itself."""
-    outcome: Future[Any] = Future()
+def _within(seconds: float, work: Callable[[], T]) -> T:
+    """What the work returns, or a time-out; a thread that hangs on is left to itself.
+
+    A client limits single reads only, and a server may send a byte a second.
+    """
+    outcome: Future[T] = Future()
 
     def run() -> None:
         try:

@@ -45,10 +45,6 @@ SHOWN = 10
 """So many left-out pictures and samples are printed; the manifest lists all."""
 
 
-class ReleaseError(ValueError):
-    """The copy of the release cannot be used; the message names the file and what is wrong."""
-
-
 class Samples(NamedTuple):
     """The samples of one file of the release."""
 
@@ -64,17 +60,17 @@ def read_samples(release: Path, split: str) -> Samples:
     """The samples of a split, in the release's order.
 
     Raises:
-        ReleaseError: The file is missing, or is not what the release has there.
+        ValueError: The file is missing, or is not what the release has there.
     """
     name = SPLITS[split]
     content = _read(release, name, MAX_DATA_BYTES)
     try:
         data = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise ReleaseError(f"{name}: is not JSON ({str(error)[:120]})") from error
+        raise ValueError(f"{name}: is not JSON ({str(error)[:120]})") from error
     samples = data.get("samples") if isinstance(data, Mapping) else data
     if not isinstance(samples, list):
-        raise ReleaseError(f'{name}: holds no list of samples under "samples"')
+        raise ValueError(f'{name}: holds no list of samples under "samples"')
     rows: list[dict[str, Any]] = []
     faults: list[str] = []
     places: dict[str, int] = {}
@@ -179,7 +175,7 @@ def build(
         ids of pictures that must not be trained on, null where the test file is not there.
 
     Raises:
-        ReleaseError: The release cannot be read, or none of its pictures is there.
+        ValueError: The release cannot be read, or none of its pictures is there.
         FolderError: The folder would not be sound.
         FileExistsError: `out` holds something already.
     """
@@ -188,13 +184,10 @@ def build(
     samples = read_samples(release, split)
     official = {}
     if not own_prompts and has_prompts(release):
-        try:
-            official = read_prompts(release)
-        except ValueError as error:
-            raise ReleaseError(str(error)) from error
+        official = read_prompts(release)
     if not samples.rows:
         reason = f"; the first: {samples.faults[0]}" if samples.faults else ""
-        raise ReleaseError(f"{SPLITS[split]}: no sample can be used{reason}")
+        raise ValueError(f"{SPLITS[split]}: no sample can be used{reason}")
     wanted = paper_view(samples.rows) if paper_compat else samples.rows
     rows: list[dict[str, Any]] = []
     files: dict[str, Path] = {}
@@ -215,7 +208,7 @@ def build(
             )
     if not rows:
         name = next(iter(missing))
-        raise ReleaseError(
+        raise ValueError(
             f"no picture can be used: {_counted(missing)} of {len(missing)}; the first, "
             f"{_picture(coco, name)}, {missing[name]}; looked in {coco} and its "
             f"{' and '.join(COCO_FOLDERS[1:])}"
@@ -323,4 +316,4 @@ def _read(release: Path, name: str, limit: int) -> bytes:
     try:
         return read_bytes(release / name, limit)
     except UnreadableError as error:
-        raise ReleaseError(f"{name}: {error.reason} in {release}") from error
+        raise ValueError(f"{name}: {error.reason} in {release}") from error

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -59,7 +60,7 @@ def read_prompts(release: Path) -> dict[str, OfficialPrompt]:
     """
     try:
         known = module_texts(_source(release, PROMPTS_FILE))
-        texts = {name: _known(constant, known) for name, constant in CONSTANTS.items()}
+        texts = {name: text_of(constant, known) for name, constant in CONSTANTS.items()}
     except ValueError as error:
         raise ValueError(f"{PROMPTS_FILE}: {error}") from error
     try:
@@ -98,7 +99,8 @@ def request_template(source: str, prompts: Known) -> str:
     'Sort. P: {image_answer} C: {text_answer} R: {prediction} !'
     """
     tree = _parsed(source)
-    known = _assigned(tree.body, {}, prompts)
+    bindings = _bindings(tree)
+    known = _assigned(tree.body, {}, prompts, bindings)
     found = [
         node
         for node in tree.body
@@ -125,7 +127,7 @@ def request_template(source: str, prompts: Known) -> str:
     value = last.value
 
     def returned(fields: Mapping[str, str]) -> str:
-        return _text(value, _assigned(before, {**known, **fields}, prompts))
+        return _text(value, _assigned(before, {**known, **fields}, prompts, bindings))
 
     slots = {name: f"{{{slot}}}" for name, slot in REQUEST_FIELDS.items()}
     template = returned(slots)
@@ -138,43 +140,29 @@ def request_template(source: str, prompts: Known) -> str:
     return template
 
 
-def string_constants(source: str, names: tuple[str, ...]) -> dict[str, str]:
-    r"""The values of string constants that a module's source assigns, without running it.
+def module_texts(source: str) -> Known:
+    r"""The names that a module's source assigns, with the text of each, or why it has none.
 
     Understood are string literals (also adjacent ones, in brackets, triple-quoted), their sums,
-    names of string constants assigned above, f-strings of those, and `+=`. The last assignment
-    counts, as when the module is run.
-
-    Args:
-        source: Python source text.
-        names: The constants to read.
-
-    Raises:
-        ValueError: The text is no Python, a constant is not assigned at the module's top level, or
-            its value takes more than the above.
-
-    >>> string_constants('A = "x\\n"\nB = (A + "y"\n     " – z")', ("B",))
-    {'B': 'x\ny – z'}
-    """
-    known = module_texts(source)
-    return {name: _known(name, known) for name in names}
-
-
-def module_texts(source: str) -> Known:
-    """Every name of a module with its text, or with why it has none.
+    f-strings, `+=`, and names assigned above. A name that the module also binds in another way or
+    place is refused: which of the values counts is known only when it runs.
 
     Raises:
         ValueError: The source is no Python.
+
+    >>> module_texts('A = "x\\n"\nB = (A + "y"\n     " – z")')["B"]
+    'x\ny – z'
     """
     tree = _parsed(source)
-    known = _assigned(tree.body, {}, {})
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Global):
-            known |= {name: _not_plain(name, node.lineno) for name in node.names}
-    return known
+    return _assigned(tree.body, {}, {}, _bindings(tree))
 
 
-def _known(name: str, known: Known) -> str:
+def text_of(name: str, known: Known) -> str:
+    """The text of a name.
+
+    Raises:
+        ValueError: It has none.
+    """
     value = known.get(name, ValueError(f"{name} is not assigned at the top level"))
     if isinstance(value, ValueError):
         raise value
@@ -190,21 +178,39 @@ def _parsed(source: str) -> ast.Module:
         raise ValueError(f"is not readable as Python ({str(error)[:120]})") from error
 
 
-def _assigned(statements: Sequence[ast.stmt], before: Known, prompts: Known) -> Known:
+def _assigned(
+    statements: Sequence[ast.stmt], before: Known, prompts: Known, bindings: Mapping[str, int]
+) -> Known:
     """The names after the statements; those imported from a module `prompts` have its texts."""
     known = dict(before)
+    plain = [one for statement in statements for one in _assignments(statement)]
+    times = Counter(name for name, _ in plain)
     for statement in statements:
-        plain = list(_assignments(statement))
-        for name, line in _bound([value for _, value in plain] or [statement]):
-            known[name] = _not_plain(name, line)
         if isinstance(statement, ast.ImportFrom):
             known |= _imported(statement, prompts)
-        for name, value in plain:
+        for name, value in _assignments(statement):
             try:
+                if bindings[name] != times[name]:
+                    line = f"line {statement.lineno}"
+                    raise ValueError(f"{line}: {name} is set by more than plain assignments")
                 known[name] = _text(value, known)
             except ValueError as error:
                 known[name] = error
     return known
+
+
+def _assignments(statement: ast.stmt) -> list[tuple[str, ast.expr]]:
+    """Names that a plain assignment sets, with the value; nothing for other statements."""
+    if isinstance(statement, ast.Assign):
+        targets, value = statement.targets, statement.value
+    elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        targets, value = [statement.target], statement.value
+    elif isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Add):
+        targets = [statement.target]
+        value = ast.copy_location(ast.JoinedStr([statement.target, statement.value]), statement)
+    else:
+        return []
+    return [(target.id, value) for target in targets if isinstance(target, ast.Name)]
 
 
 def _imported(statement: ast.ImportFrom, prompts: Known) -> Known:
@@ -216,43 +222,15 @@ def _imported(statement: ast.ImportFrom, prompts: Known) -> Known:
     return {own: prompts[name] for name, own in names.items() if name in prompts}
 
 
-def _assignments(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
-    """Names that a plain assignment sets, with the value; nothing for other statements."""
-    if isinstance(statement, ast.Assign):
-        if all(isinstance(target, ast.Name) for target in statement.targets):
-            for target in statement.targets:
-                if isinstance(target, ast.Name):
-                    yield target.id, statement.value
-    elif isinstance(statement, ast.AnnAssign):
-        if isinstance(statement.target, ast.Name) and statement.value is not None:
-            yield statement.target.id, statement.value
-    elif isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Add):
-        target = statement.target
-        if isinstance(target, ast.Name):
-            before = ast.copy_location(ast.Name(target.id, ast.Load()), target)
-            total = ast.BinOp(before, ast.Add(), statement.value)
-            yield target.id, ast.copy_location(total, statement)
-
-
-def _bound(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, int]]:
-    """Names that code sets in any other way, outside functions and classes."""
-    pending = list(nodes)
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name, node.lineno
-            continue
+def _bindings(tree: ast.Module) -> Counter[str]:
+    """How often each name is bound or deleted in a module, by whatever statement, at any depth."""
+    found: Counter[str] = Counter()
+    for node in ast.walk(tree):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            yield node.id, node.lineno
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield from ((x.asname or x.name.partition(".")[0], node.lineno) for x in node.names)
-        if isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
-            yield node.name, node.lineno
-        pending += ast.iter_child_nodes(node)
-
-
-def _not_plain(name: str, line: int) -> ValueError:
-    return ValueError(f"line {line}: {name} is set by more than a plain assignment")
+            found[node.id] += 1
+        elif isinstance(name := getattr(node, "asname", None) or getattr(node, "name", None), str):
+            found[name.partition(".")[0]] += 1
+    return found
 
 
 def _text(node: ast.expr, known: Known) -> str:

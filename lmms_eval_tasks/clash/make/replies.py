@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lmms_eval_tasks.clash.make.endpoint import Asker
-from postprocess.response.thoughts import blank_thoughts
+from postprocess.response.folding import blank_thoughts
 
 MAX_REPLY_CHARS = 20_000
 MAX_OPENINGS = 20

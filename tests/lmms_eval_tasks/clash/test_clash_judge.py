@@ -75,7 +75,7 @@ def ask(prediction: str, judges: str = "scripted:one", row: dict = ROW) -> dict:
     ],
 )
 def test_what_names_no_judge_is_refused(value, words):
-    with pytest.raises(judge.JudgeError, match=words):
+    with pytest.raises(ValueError, match=words):
         judge.judges_of(value)
 
 

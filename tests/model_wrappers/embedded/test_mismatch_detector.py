@@ -13,7 +13,6 @@ from model_wrappers.embedded.base import UnknownDocumentError
 from model_wrappers.embedded.mismatch_detector import (
     CONFLICT,
     MismatchDetector,
-    MismatchDetectorChat,
     options_as_shown,
 )
 from postprocess.response.line import is_failed, read_response, score_of
@@ -32,9 +31,8 @@ def cat():
     return photograph("chelsea")
 
 
-@pytest.mark.parametrize("form", [MismatchDetector, MismatchDetectorChat])
-def test_yes_exactly_where_the_caption_does_not_match(cat, form):
-    answers = run(form(), [pragmatch_doc(cat, LITERAL), pragmatch_doc(cat, UNRELATED)])
+def test_yes_exactly_where_the_caption_does_not_match(cat):
+    answers = run(MismatchDetector(), [pragmatch_doc(cat, LITERAL), pragmatch_doc(cat, UNRELATED)])
     literal, unrelated = (read_response(answer) for answer in answers)
     assert (literal.text, unrelated.text) == ("No", "Yes")
     assert score_of(literal.choices).s < 0 < score_of(unrelated.choices).s
@@ -61,7 +59,7 @@ def test_without_a_picture_it_says_no_with_score_zero(cat, columns):
 
 def test_chain_of_thought_ends_in_a_verdict_line(cat):
     docs = [pragmatch_doc(cat, text, prompt="cot") for text in (LITERAL, UNRELATED)]
-    answers = run(MismatchDetectorChat(), docs, verdict_position="last_stated")
+    answers = run(MismatchDetector(), docs, verdict_position="last_stated")
     texts = [read_response(answer).text for answer in answers]
     assert [text.splitlines()[-1] for text in texts] == ["Verdict: No", "Verdict: Yes"]
     assert "cat" in texts[0].splitlines()[0]
@@ -93,7 +91,7 @@ def test_multiple_choice_takes_the_best_option_of_a_matching_caption(cat):
 
 def test_multiple_choice_takes_the_conflict_option_where_the_caption_does_not_match(cat):
     docs = [clash_doc(cat, UNRELATED, option_order=order) for order in ("tcid", "itdc")]
-    answers = run(MismatchDetectorChat(), docs)
+    answers = run(MismatchDetector(), docs)
     assert [read_response(answer).text for answer in answers] == ["(B)", "(D)"]
 
 
@@ -153,4 +151,3 @@ def test_the_harness_finds_rank_and_device_on_it():
     assert str(model.device) == "cpu"
     assert (model.rank, model.world_size) == (0, 1)
     assert MismatchDetector.is_simple
-    assert not MismatchDetectorChat.is_simple

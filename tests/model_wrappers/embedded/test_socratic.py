@@ -13,13 +13,12 @@ from model_wrappers.embedded import weights
 from model_wrappers.embedded.encoders import PictureClasses
 from model_wrappers.embedded.socratic import (
     Socratic,
-    SocraticChat,
     Stop,
     describe,
     is_looping,
     load_smollm,
 )
-from model_wrappers.verdict.spellings import choice_ids
+from model_wrappers.verdict.answer_tokens import choice_ids
 from postprocess.response.line import is_failed, read_response
 from tests.model_wrappers.fakes import CHOICES, LETTERS, clash_doc, photograph, pragmatch_doc, run
 
@@ -135,9 +134,8 @@ def chat(text):
 
 @needs_weights
 @pytest.mark.slow
-@pytest.mark.parametrize("form", [Socratic, SocraticChat])
-def test_direct_scores_equal_a_full_forward_pass(cat, form):
-    model = form()
+def test_direct_scores_equal_a_full_forward_pass(cat):
+    model = Socratic()
     answers = run(model, [pragmatch_doc(cat, caption) for caption in CAPTIONS])
     for caption, answer in zip(CAPTIONS, answers, strict=True):
         response = read_response(answer)

@@ -9,12 +9,12 @@ import pytest
 import torch
 from transformers import LogitsProcessorList, RepetitionPenaltyLogitsProcessor
 
+from model_wrappers.verdict.answer_tokens import answer_step
 from model_wrappers.verdict.capture import (
     Capture,
     Reader,
     ReadingRule,
     Tap,
-    answer_step,
     end_ids,
     stated_at,
     tapped,
@@ -217,9 +217,9 @@ def test_no_choices_want_no_reading() -> None:
 
 
 def test_letters_are_found_behind_words_and_brackets() -> None:
-    assert answer_step(["The", " answer", " (B", ")"], MULTIPLE_CHOICE) == 2
-    assert answer_step([" ", "maybe"], MULTIPLE_CHOICE) == 1
-    assert answer_step(["\n"], MULTIPLE_CHOICE) is None
+    assert answer_step(["The", " answer", " (B", ")"], MULTIPLE_CHOICE.letters) == 2
+    assert answer_step([" ", "maybe"], MULTIPLE_CHOICE.letters) == 1
+    assert answer_step(["\n"], MULTIPLE_CHOICE.letters) is None
 
 
 def test_a_verdict_by_sentence_has_no_token_to_score():

@@ -64,18 +64,42 @@ def test_auto_is_the_profile_of_this_machine(
     assert (notes["profile"], notes["dtype"]) == ("cpu", "float32")
 
 
-def test_t4_asks_for_nf4_in_float16(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profiles, "_need", lambda *args: None)
-    monkeypatch.setattr(profiles, "BitsAndBytesConfig", lambda **kwargs: kwargs)
+@pytest.mark.parametrize("profile", ["auto", "cpu"])
+def test_a_profile_without_a_gpu_puts_a_backend_on_the_cpu(
+    profile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Placed:
+        def __init__(self, pretrained: str, device: str = "cuda:0", device_map: str = "") -> None:
+            pass
+
+    class Unplaced:
+        def __init__(self, pretrained: str, device: str = "cuda:0") -> None:
+            pass
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    loading = Loading(profile=profile)
+    given = {"pretrained": "x", "device_map": "auto"}
+    assert loading.placed(Placed, given) == {
+        "pretrained": "x",
+        "device": "cpu",
+        "device_map": "cpu",
+    }
+    assert loading.placed(Unplaced, {"pretrained": "x"}) == {"pretrained": "x", "device": "cpu"}
+    assert Loading().placed(Placed, given) == given
+    assert Loading(profile="a100").placed(Placed, given) == given
+
+
+def test_t4_asks_for_nf4_in_float16() -> None:
+    pytest.importorskip("bitsandbytes")
     changed = Loading(profile="t4")._changed({"torch_dtype": torch.bfloat16, "device_map": "auto"})
     assert "torch_dtype" not in changed
     assert changed["dtype"] is torch.float16
     assert changed["attn_implementation"] == "sdpa"
     assert changed["device_map"] == "auto"
     quantisation = changed["quantization_config"]
-    assert quantisation["load_in_4bit"]
-    assert quantisation["bnb_4bit_quant_type"] == "nf4"
-    assert quantisation["bnb_4bit_compute_dtype"] is torch.float16
+    assert quantisation.load_in_4bit
+    assert quantisation.bnb_4bit_quant_type == "nf4"
+    assert quantisation.bnb_4bit_compute_dtype is torch.float16
 
 
 @pytest.mark.parametrize("backend", sorted(BUILDERS))

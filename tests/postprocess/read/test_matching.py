@@ -85,19 +85,6 @@ def test_normalising_twice_in_any_order_gives_the_same(words):
     assert matching.normalise(text) == first
 
 
-@settings(deadline=None, max_examples=500)
-@given(st.one_of(WORDS, st.text(min_size=1), st.text("sieydngats", min_size=1, max_size=8)))
-def test_a_stem_begins_as_its_token_does(text):
-    # Tokens that begin unlike every answer are not stemmed at all.
-    stem = PorterStemmer().stem
-    for token in re.findall(r"\w+", text.lower()):
-        assert stem(token)[:1] == token[0]
-
-
-def test_the_irregular_stems_begin_as_their_tokens_do():
-    assert all(stem[0] == token[0] for token, stem in PorterStemmer().pool.items())
-
-
 hostile = st.recursive(
     st.none()
     | st.booleans()

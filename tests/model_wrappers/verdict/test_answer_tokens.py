@@ -2,7 +2,7 @@
 
 import pytest
 
-from model_wrappers.verdict.spellings import choice_ids, first_answer_step, single_token_ids
+from model_wrappers.verdict.answer_tokens import answer_step, choice_ids, single_token_ids
 
 
 class FakeTokenizer:
@@ -62,13 +62,13 @@ def test_one_token_in_two_sets_is_an_error():
 @pytest.mark.parametrize(
     ("texts", "letters", "step"),
     [
-        (["Yes"], False, 0),
-        (["\n", " ", "No"], False, 2),
-        (["**", "No"], False, 0),
-        (["**", "(", "B"], True, 2),
-        ([" (A", ")"], True, 0),
-        ([], True, None),
+        (["Yes"], "", 0),
+        (["\n", " ", "No"], "", 2),
+        (["**", "No"], "", 0),
+        (["**", "(", "B"], "ABCD", 2),
+        ([" (A", ")"], "ABCD", 0),
+        ([], "ABCD", None),
     ],
 )
 def test_the_verdict_position_of_a_direct_answer(texts, letters, step):
-    assert first_answer_step(texts, letters) == step
+    assert answer_step(texts, letters) == step

@@ -8,7 +8,7 @@ is left with none is an error, because a score over half of its tokens is a diff
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 _SPACE_MARKS = ("", " ", "▁", "Ġ")
@@ -91,33 +91,32 @@ def choice_ids(tokenizer: Any, choices: Mapping[str, Sequence[str]]) -> dict[str
     return ids
 
 
-def are_letters(choices: Mapping[str, Sequence[str]]) -> bool:
-    """Whether the answer sets are option letters."""
-    return all(len(word) == 1 for words in choices.values() for word in words)
-
-
-def first_answer_step(token_texts: Sequence[str], letters: bool = False) -> int | None:
+def answer_step(token_texts: Sequence[str], letters: Collection[str] = ()) -> int | None:
     r"""Index of the generated token at which a direct answer is stated.
 
-    It is the first token that is not white space; for option letters also not an opening bracket
-    or mark of emphasis alone, since the answer form is `(A)`.
+    Of option letters it is the first token that is one of them, a bracket before it allowed;
+    failing that the first that is more than an opening bracket or a mark of emphasis. Of words it
+    is the first token that is not white space.
 
     Args:
         token_texts: Text of each generated token, special tokens as "".
-        letters: Whether the answers are option letters.
+        letters: The option letters; empty where the answers are words.
 
     Returns:
         The index, or None where nothing but such tokens was generated.
 
-    >>> first_answer_step([" ", "Yes"])
+    >>> answer_step([" ", "Yes"])
     1
-    >>> first_answer_step(["(", "A", ")"], letters=True)
+    >>> answer_step(["(", "A", ")"], "AB")
     1
-    >>> first_answer_step(["", "\n"]) is None
+    >>> answer_step(["", "\n"]) is None
     True
     """
-    for step, text in enumerate(token_texts):
-        body = text.strip()
+    bodies = [text.strip() for text in token_texts]
+    for step, body in enumerate(bodies):
+        if body.lstrip("(") in tuple(letters):
+            return step
+    for step, body in enumerate(bodies):
         if body and not (letters and set(body) <= _OPENING):
             return step
     return None

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from postprocess.read.matching import choice_outcome
 from postprocess.read.verdict import find_verdict, read_verdict
-from postprocess.response.thoughts import blank_thoughts
+from postprocess.response.folding import blank_thoughts
 
 PAIRS = [
     ("<think>", "</think>"),
