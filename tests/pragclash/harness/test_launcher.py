@@ -26,12 +26,13 @@ from pragclash.harness.answers import (
     mend_errors,
 )
 from pragclash.harness.arguments import UsageError, check_arguments, check_config
-from pragclash.harness.cache import benchmarks_of, portions
+from pragclash.harness.cache import benchmarks_of, grouped, take
 from pragclash.harness.evaluation import Outcome, _watched
 
 FAILED = "[LMMS_EVAL_REQUEST_FAILED after 3 retries] timeout"
 
 BACKEND = """
+import os
 import sys
 from lmms_eval.api.model import lmms
 from lmms_eval.models import MODEL_REGISTRY_V2
@@ -40,10 +41,10 @@ from lmms_eval.models.registry_v2 import ModelManifest
 class Scripted(lmms):
     '''Answers by a rule of the test: an expression over the document `d` and number `i`.'''
 
-    def __init__(self, rule="'Yes'", **kwargs):
+    def __init__(self, weights=None, **kwargs):
         super().__init__()
         import torch
-        self.rule = compile(open(rule).read(), rule, "eval")
+        self.rule = compile(os.environ["RULE"], "RULE", "eval")
         self.device = torch.device("cpu")
 
     def generate_until(self, requests):
@@ -68,7 +69,6 @@ if __name__ == "__main__":
     MODEL_REGISTRY_V2.register_manifest(
         ModelManifest("scripted", simple_class_path="scripted_backend.Scripted")
     )
-    import os
     from pragclash.harness import cache
     cache.PORTION = int(os.environ.get("PORTION", cache.PORTION))
     from pragclash.harness.launcher import main
@@ -117,9 +117,8 @@ def launch(tmp_path, data):
         if rule is None:
             command += ["-m", "pragclash.harness.launcher"]
         else:
-            (tmp_path / "rule").write_text(rule)
             command += [str(tmp_path / "backend.py"), "--model", "scripted"]
-            command += ["--model_args", f"rule={tmp_path / 'rule'}"]
+            env["RULE"] = rule
         environment = {**os.environ, "PRAGCLASH_DATA": str(data), "OMP_NUM_THREADS": "1", **env}
         return subprocess.run(
             [*command, *arguments],
@@ -427,7 +426,9 @@ def test_a_killed_run_goes_on_with_what_it_had(launch, tmp_path):
 
 @hypothesis.given(st.lists(st.sampled_from("abcdef")), st.integers(1, 5))
 def test_portions_hold_every_request_once_and_split_no_picture(pictures, size):
-    found = portions(pictures, size)
+    groups, found = grouped(pictures), []
+    while groups:
+        found.append(take(groups, size))
     assert sorted(i for portion in found for i in portion) == list(range(len(pictures)))
     assert all(len(portion) >= size for portion in found[:-1])
     where = {pictures[i]: n for n, portion in enumerate(found) for i in portion}
