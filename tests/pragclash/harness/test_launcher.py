@@ -32,7 +32,6 @@ from pragclash.harness.evaluation import Outcome, _watched
 FAILED = "[LMMS_EVAL_REQUEST_FAILED after 3 retries] timeout"
 
 BACKEND = """
-import os
 import sys
 from lmms_eval.api.model import lmms
 from lmms_eval.models import MODEL_REGISTRY_V2
@@ -41,10 +40,10 @@ from lmms_eval.models.registry_v2 import ModelManifest
 class Scripted(lmms):
     '''Answers by a rule of the test: an expression over the document `d` and number `i`.'''
 
-    def __init__(self, weights=None, **kwargs):
+    def __init__(self, rule="'Yes'", **kwargs):
         super().__init__()
         import torch
-        self.rule = compile(os.environ["RULE"], "RULE", "eval")
+        self.rule = compile(open(rule).read(), rule, "eval")
         self.device = torch.device("cpu")
 
     def generate_until(self, requests):
@@ -69,6 +68,7 @@ if __name__ == "__main__":
     MODEL_REGISTRY_V2.register_manifest(
         ModelManifest("scripted", simple_class_path="scripted_backend.Scripted")
     )
+    import os
     from pragclash.harness import cache
     cache.PORTION = int(os.environ.get("PORTION", cache.PORTION))
     from pragclash.harness.launcher import main
@@ -117,8 +117,9 @@ def launch(tmp_path, data):
         if rule is None:
             command += ["-m", "pragclash.harness.launcher"]
         else:
+            (tmp_path / "rule").write_text(rule)
             command += [str(tmp_path / "backend.py"), "--model", "scripted"]
-            env["RULE"] = rule
+            command += ["--model_args", f"rule={tmp_path / 'rule'}"]
         environment = {**os.environ, "PRAGCLASH_DATA": str(data), "OMP_NUM_THREADS": "1", **env}
         return subprocess.run(
             [*command, *arguments],
@@ -130,6 +131,11 @@ def launch(tmp_path, data):
         )
 
     return run
+
+
+def asked(done: subprocess.CompletedProcess) -> list[int]:
+    """How many requests reached the scripted model, call by call."""
+    return [int(line.split()[1]) for line in done.stderr.splitlines() if line[:6] == "asked "]
 
 
 def read_run(folder: Path) -> tuple[dict, dict[str, list[dict]]]:
@@ -147,6 +153,7 @@ def values_of(results: dict, task: str) -> dict[str, object]:
     return {name: values[f"{name},none"] for name in names if "_stderr" not in name}
 
 
+FIRST = "__import__('os').environ.get('FIRST')"
 ALTERNATING = "'Yes' if d['condition'] == 'P' and int(d['image_id'][3:]) % 2 else 'No'"
 
 
@@ -395,33 +402,34 @@ def test_cached_answers_for_different_data_never_mix(launch, data, tmp_path):
     arguments = ("--tasks", "pragmatch_pm", "--use_cache", str(tmp_path / "cache"))
     first = launch(*arguments, rule="'No'")
     again = launch(*arguments, rule="'No'")
-    assert "asked 18" in first.stderr
-    assert "asked" not in again.stderr, "the second run was not served from the cache"
+    assert sum(asked(first)) == 18
+    assert not asked(again), "the second run was not served from the cache"
     home = tmp_path / "home"
     shutil.copytree(data, home)
     (home / "pragmatch" / "images" / "pic0.png").write_bytes(png(1000))
     other = launch(*arguments, rule="'No'", PRAGCLASH_DATA=str(home))
-    assert "asked 18" in other.stderr, "answers about other pictures came out of the cache"
+    assert sum(asked(other)) == 18, "answers about other pictures came out of the cache"
 
 
 @pytest.mark.slow
 def test_failed_requests_are_asked_again_not_replayed_from_the_cache(launch, tmp_path):
     arguments = ("--tasks", "pragmatch_pm", "--use_cache", str(tmp_path / "cache"))
-    assert launch(*arguments, rule=f"{FAILED!r} if i == 3 else 'No'").returncode == 1
-    again = launch(*arguments, rule="'No'")
+    # The same rule both times: a changed file among the arguments is another model.
+    rule = f"{FAILED!r} if i == 3 and {FIRST} else 'No'"
+    assert launch(*arguments, rule=rule, FIRST="1").returncode == 1
+    again = launch(*arguments, rule=rule)
     assert again.returncode == 0, again.stderr
-    assert "asked 1\n" in again.stderr
+    assert asked(again) == [1]
 
 
 @pytest.mark.slow
 def test_a_killed_run_goes_on_with_what_it_had(launch, tmp_path):
     arguments = ("--tasks", "pragmatch_pm", "--use_cache", str(tmp_path / "cache"))
-    dies = "__import__('os')._exit(9) if d['image_id'] == 'pic5' else 'No'"
-    assert launch(*arguments, rule=dies, PORTION="4").returncode == 9
-    again = launch(*arguments, rule="'No'", PORTION="4")
+    rule = f"__import__('os')._exit(9) if d['image_id'] == 'pic5' and {FIRST} else 'No'"
+    assert launch(*arguments, rule=rule, PORTION="4", FIRST="1").returncode == 9
+    again = launch(*arguments, rule=rule, PORTION="4")
     assert again.returncode == 0, again.stderr
-    asked = [int(line.split()[1]) for line in again.stderr.splitlines() if line[:6] == "asked "]
-    assert asked == [4, 4, 2], "pictures 0 to 3 were saved, 4 died with 5"
+    assert asked(again) == [4, 4, 2], "pictures 0 to 3 were saved, 4 died with 5"
 
 
 @hypothesis.given(st.lists(st.sampled_from("abcdef")), st.integers(1, 5))
