@@ -412,6 +412,36 @@ def test_cached_answers_for_different_data_never_mix(launch, data, tmp_path):
 
 
 @pytest.mark.slow
+def test_one_byte_of_the_weights_is_asked_anew_a_log_level_and_a_place_are_not(launch, tmp_path):
+    """The file of the rule is all that the scripted model loads."""
+    arguments = ("--tasks", "pragmatch_pm", "--use_cache", str(tmp_path / "cache"))
+    first = launch(*arguments, "--output_path", "one", rule="'No'")
+    assert first.returncode == 0, first.stderr
+    assert sum(asked(first)) == 18
+    more = ("--verbosity", "DEBUG", "--output_path", "two", "--log_samples")
+    same = launch(*arguments, *more, rule="'No'")
+    assert same.returncode == 0, same.stderr
+    assert not asked(same)
+    retrained = launch(*arguments, "--output_path", "three", rule="'No' ")
+    assert sum(asked(retrained)) == 18
+    one, two, three = (
+        json.loads(path.read_text())["config"]["pragclash"]["weights"]
+        for name in ("one", "two", "three")
+        for path in (tmp_path / name).rglob("*_results.json")
+    )
+    assert one == two != three
+    assert one["rule"].startswith("sha256:")
+    assert set(one) == {"rule"}
+    for path in (tmp_path / "cache").rglob("*.db"):
+        path.write_bytes(path.read_bytes()[:5000])
+    damaged = launch(*arguments, "--output_path", "three", rule="'No' ")
+    assert damaged.returncode == 0, damaged.stderr
+    assert "cache.db is damaged" in damaged.stderr + damaged.stdout
+    assert (tmp_path / "cache" / "cache.db.damaged-1").is_file()
+    assert not asked(damaged), "the log beside the run's database has the answers"
+
+
+@pytest.mark.slow
 def test_failed_requests_are_asked_again_not_replayed_from_the_cache(launch, tmp_path):
     arguments = ("--tasks", "pragmatch_pm", "--use_cache", str(tmp_path / "cache"))
     # The same rule both times: a changed file among the arguments is another model.
