@@ -109,7 +109,7 @@ def emptied(path: Path) -> None:
 
 
 def truncated(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
+    path.write_bytes(path.read_bytes()[:-2])
 
 
 def without_files(path: Path) -> None:
@@ -121,7 +121,8 @@ def without_files(path: Path) -> None:
 @pytest.mark.parametrize(
     ("pattern", "damage"),
     [
-        *((name, damage) for name in ("*_results.json", "*_samples_*") for damage in (emptied,)),
+        ("*_results.json", emptied),
+        ("*_samples_*", emptied),
         ("*_samples_*", truncated),
         ("*_results.json", Path.unlink),
         ("*_samples_*", Path.unlink),
@@ -135,12 +136,7 @@ def test_a_mark_is_believed_only_while_its_files_hold(tmp_path, launcher, patter
     run(tmp_path, "pragmatch_pm")
     assert len(launcher.calls) == 1
     (path,) = files(tmp_path, pattern)
-    before = path.read_bytes()
     damage(path)
-    if path.is_file() and damage is truncated and pattern == "finished/*":
-        # Only the line's end is gone: the mark is whole.
-        assert path.read_bytes() == before[:-1]
-        truncated(path)
     run(tmp_path, "pragmatch_pm")
     assert len(launcher.calls) == 2
     run(tmp_path, "pragmatch_pm")

@@ -502,8 +502,18 @@ def test_every_place_the_launcher_reaches_into_the_harness_is_there():
     assert callable(evaluator.simple_evaluate)
     assert callable(evaluator.evaluate)
     assert callable(response_cache._extract_content_hash)
-    for name in ("_is_valid_response", "_log_to_audit", "execute"):
+    for name in (
+        "_is_valid_response",
+        "_log_to_audit",
+        "_lookup",
+        "_store",
+        "_distributed_barrier",
+    ):
         assert callable(getattr(response_cache.ResponseCache, name))
+    for name in ("create", "execute", "finalize"):
+        assert callable(getattr(response_cache.ResponseCache, name))
+    made = inspect.signature(response_cache.ResponseCache.create).parameters
+    assert made["model_args"].kind is inspect.Parameter.KEYWORD_ONLY
     log = inspect.signature(response_cache.ResponseCache._log_to_audit)
     assert list(log.parameters)[6] == "response"
 
