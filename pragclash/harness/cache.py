@@ -124,10 +124,13 @@ def in_portions(execute: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
     def wrapper(self: Any, lm: Any, reqtype: str, requests: list[Any]) -> list[Any]:
         results: list[Any] = [None] * len(requests)
         groups = grouped(_pictures(lm, requests))
+        batch = getattr(lm, "batch_size", 1)
+        batch = min(batch, PORTION) if isinstance(batch, int) else 1
         # Ranks that share a model's layers must call it equally often.
         size = PORTION if self._world_size > 1 else min(FIRST_PORTION, PORTION)
         while groups:
-            portion = take(groups, size)
+            # Half a batch would take as long, and pad its prompts differently.
+            portion = take(groups, max(size, batch))
             before, start = self._misses + self._skipped, time.monotonic()
             answers = execute(self, lm, reqtype, [requests[i] for i in portion])
             asked = self._misses + self._skipped - before

@@ -181,7 +181,11 @@ def test_answers_are_saved_by_time(response_cache, tmp_path, monkeypatch):
     slow = Slow()
     opened.execute(slow, "generate_until", requests(40))
     assert slow.calls == [cache.FIRST_PORTION, 5, 5, 5, 5, 4]
+    slow.calls.clear()
+    slow.batch_size = 24
+    opened.execute(slow, "generate_until", requests(112)[40:])
+    assert slow.calls == [24, 24, 24], "a batch is not cut"
     opened._world_size = 2
     slow.calls.clear()
     opened.execute(slow, "generate_until", [*requests(200)])
-    assert slow.calls == [128 - 40, 72], "ranks must call a shared model equally often"
+    assert slow.calls == [128 - 112, 72], "ranks must call a shared model equally often"
