@@ -1,8 +1,9 @@
 """Run the tasks of an evaluation that are not finished: what the targets of the Makefile call.
 
 Bundles are taken apart, so that a task that two tables need runs once. Finished means that a mark
-of the same task, model, arguments, limit and data lies beside the results. Marks are written only
-when the launcher exits 0; an interrupted evaluation goes on from its response cache.
+of the same task, model, arguments, limit and data lies beside the results, and that the files it
+names and the model's weights are still what they were. Marks are written last, and only when the
+launcher exits 0; an interrupted evaluation goes on from its response cache.
 
   python -P -m pragclash.harness.evaluate_once --out runs/llava --tasks pragmatch_table1 ...
 """
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +19,10 @@ from pathlib import Path
 from lmms_eval_tasks.dataset.current import current_folder
 from lmms_eval_tasks.dataset.folder import FolderError
 from postprocess.benchmarks.pragmatch_tasks import tags_of, task_names
+from postprocess.secrets import redact_arguments
 from pragclash.harness.cache import benchmarks_of
+from pragclash.harness.keeping import marks as kept
+from pragclash.harness.keeping.weights import same_weights, weights_of
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -36,7 +39,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--limit", default="")
     args = parser.parse_args(argv)
     marks = {task: mark_of(args, task) for task in leaves(args.tasks.split(","))}
-    wanted = [task for task, mark in marks.items() if not mark.is_file()]
+    weights = weights_of(args.model_args)
+    wanted = [task for task, mark in marks.items() if not kept.holds(mark, args.out, weights)]
     done = len(marks) - len(wanted)
     if done:
         print(f"{done} of {len(marks)} tasks of {args.model} are finished ({args.out}/finished)")
@@ -48,12 +52,22 @@ def main(argv: list[str] | None = None) -> int:
     command += ["--use_cache", str(args.out / "cache")]
     command += ["--model_args", args.model_args] if args.model_args else []
     command += ["--limit", args.limit] if args.limit else []
+    before = kept.results_below(args.out)
     status = subprocess.call(command)
-    if status == 0:
-        for task in wanted:
-            marks[task].parent.mkdir(parents=True, exist_ok=True)
-            content = {"task": task, "model": args.model, "model_args": args.model_args}
-            marks[task].write_text(json.dumps(content) + "\n", encoding="utf-8")
+    if status != 0:
+        return status
+    # An id on the hub has its commit only once it has been loaded.
+    now = weights_of(args.model_args)
+    if not same_weights(weights, {name: now[name] for name in weights if name in now}):
+        print(f"{args.model}: its weights changed while it ran; run it again", file=sys.stderr)
+        return 1
+    new = kept.results_below(args.out) - before
+    for task in wanted:
+        what = {"task": task, "model": args.model, "model_args": redact_arguments(args.model_args)}
+        fault = kept.write(marks[task], args.out, task, new, {**what, "weights": now})
+        if fault is not None:
+            print(f"{task} is not marked as finished: {fault}", file=sys.stderr)
+            status = 1
     return status
 
 

@@ -27,6 +27,8 @@ from postprocess.secrets import (
 )
 from pragclash.harness import asking, cache, identity, saving, seals, tasks
 from pragclash.harness.arguments import UsageError, check_arguments, check_config
+from pragclash.harness.keeping.health import set_aside_damaged
+from pragclash.harness.keeping.weights import weights_of
 
 if TYPE_CHECKING:
     import argparse
@@ -106,6 +108,8 @@ def _watched(evaluate_single: Callable[..., Any], outcome: Outcome) -> Callable[
             full = saving.no_room(args.output_path, getattr(args, "use_cache", None))
             if full is not None:
                 raise UsageError(full)
+            if getattr(args, "use_cache", None):
+                set_aside_damaged(args.use_cache, _rank())
             with saving.Stamp(args.output_path, _rank()) as stamp:
                 results_and_samples = evaluate_single(args)
                 if args.output_path and _rank() == 0:
@@ -136,13 +140,15 @@ def _announced(evaluate: Callable[..., Any]) -> Callable[..., Any]:
         seals.believe_replays(lm)
         asking.watch(lm)
         asked = identity.asked_of(task_dict, kwargs)
+        weights = weights_of(getattr(kwargs.get("cli_args"), "model_args", None))
         results = evaluate(lm, task_dict, *args, **kwargs)
         if results is not None:
             run_id, model = identity.new_run_id(), getattr(kwargs.get("cli_args"), "model", None)
             simple = bool(getattr(lm, "is_simple", True))
             identity.tie(results.get("samples", {}), asked, run_id, str(model), simple)
             notes = getattr(lm, "run_notes", None)
-            results["run_notes"] = {**(notes() if callable(notes) else {}), "run_id": run_id}
+            made = {"run_id": run_id, **({"weights": weights} if weights else {})}
+            results["run_notes"] = {**(notes() if callable(notes) else {}), **made}
         return results
 
     return wrapper

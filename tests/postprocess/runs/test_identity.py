@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from lmms_eval_tasks.dataset.folder import write_folder
+from lmms_eval_tasks.dataset.folder import format_of, write_folder
 from postprocess.runs.folder import read_runs
 from postprocess.runs.identity import UNKNOWN, described, identity, own_settings, why_not_together
 from pragclash.harness import evaluate_once
 from pragclash.harness.identity import DEFAULT_TAGS, settings_of
+from pragclash.harness.keeping.weights import same_weights, weights_of
 from tests import KNOWN_ANSWERS
 from tests.postprocess import synthetic
 from tests.postprocess.run_folders import write_run
@@ -62,7 +63,37 @@ def mark_differs(change: dict, folder: Path) -> bool:
         path = folder / "pragmatch" / "images" / "1.png"
         content = path.read_bytes()
         path.write_bytes(content + b"\0")
+    if change.pop("caption", False):
+        path = folder / "pragmatch" / format_of("pragmatch").rows_file
+        path.write_text(path.read_text().replace("caption P", "caption Q"))
     return mark(**change) != before
+
+
+WEIGHTS = ("pretrained", "peft", "processor", "log_dir")
+
+
+def weights_differ(change: dict, folder: Path) -> bool:
+    """Of a model, an adapter on a base of its own, a hub id and a folder that is written to."""
+    texts = {
+        "model/model.safetensors": "w",
+        "model/tokenizer.json": "t",
+        "model/README.md": "r",
+        "adapter/adapter_model.safetensors": "a",
+        "adapter/adapter_config.json": json.dumps({"base_model_name_or_path": f"{folder}/base"}),
+        "adapter/checkpoint-9/adapter_model.safetensors": "c",
+        "base/model.safetensors": "b",
+        "hub/models--a--b/refs/main": "1" * 40,
+        "log/notes": "n",
+    }
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    values = (folder / "model", folder / "adapter", "a/b", folder / "log")
+    arguments = ",".join(f"{name}={value}" for name, value in zip(WEIGHTS, values, strict=True))
+    before = weights_of(arguments)
+    assert set(before) == set(WEIGHTS[:3])
+    (folder / change["file"]).write_text(change.get("text", "x"))
+    return not same_weights(before, weights_of(arguments))
 
 
 @pytest.fixture
@@ -85,12 +116,19 @@ def data(tmp_path, monkeypatch):
     manifest = {"kind": "custom"}
     write_folder(tmp_path / "pragmatch", "pragmatch", rows, {"images/1.png": png(1)}, manifest)
     monkeypatch.setenv("PRAGCLASH_DATA", str(tmp_path))
+    monkeypatch.setenv("PRAGCLASH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     return tmp_path
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
 def test_a_change_makes_a_new_evaluation_or_does_not(case, data):
-    differs = {"settings": settings_differ, "record": record_differs, "mark": mark_differs}
+    differs = {
+        "settings": settings_differ,
+        "record": record_differs,
+        "mark": mark_differs,
+        "weights": weights_differ,
+    }
     assert differs[case["what"]](case["change"], data) == case["new"], case["why"]
 
 

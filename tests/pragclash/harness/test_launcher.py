@@ -22,7 +22,7 @@ from postprocess.runs.refused import TaskAnswers, faults_of
 from pragclash.harness import tasks
 from pragclash.harness.answers import answers_of, mend_errors
 from pragclash.harness.arguments import UsageError, check_arguments, check_config
-from pragclash.harness.cache import benchmarks_of, portions
+from pragclash.harness.cache import benchmarks_of, grouped, take
 from pragclash.harness.evaluation import Outcome, _watched
 
 FAILED = "[LMMS_EVAL_REQUEST_FAILED after 3 retries] timeout"
@@ -129,6 +129,11 @@ def launch(tmp_path, data):
     return run
 
 
+def asked(done: subprocess.CompletedProcess) -> list[int]:
+    """How many requests reached the scripted model, call by call."""
+    return [int(line.split()[1]) for line in done.stderr.splitlines() if line[:6] == "asked "]
+
+
 def read_run(folder: Path) -> tuple[dict, dict[str, list[dict]]]:
     (results,) = folder.rglob("*_results.json")
     samples = {}
@@ -144,6 +149,7 @@ def values_of(results: dict, task: str) -> dict[str, object]:
     return {name: values[f"{name},none"] for name in names if "_stderr" not in name}
 
 
+FIRST = "__import__('os').environ.get('FIRST')"
 ALTERNATING = "'Yes' if d['condition'] == 'P' and int(d['image_id'][3:]) % 2 else 'No'"
 
 
@@ -392,38 +398,71 @@ def test_cached_answers_for_different_data_never_mix(launch, data, tmp_path):
     arguments = ("--tasks", "pragmatch_pm", "--use_cache", str(tmp_path / "cache"))
     first = launch(*arguments, rule="'No'")
     again = launch(*arguments, rule="'No'")
-    assert "asked 18" in first.stderr
-    assert "asked" not in again.stderr, "the second run was not served from the cache"
+    assert sum(asked(first)) == 18
+    assert not asked(again), "the second run was not served from the cache"
     home = tmp_path / "home"
     shutil.copytree(data, home)
     (home / "pragmatch" / "images" / "pic0.png").write_bytes(png(1000))
     other = launch(*arguments, rule="'No'", PRAGCLASH_DATA=str(home))
-    assert "asked 18" in other.stderr, "answers about other pictures came out of the cache"
+    assert sum(asked(other)) == 18, "answers about other pictures came out of the cache"
+
+
+@pytest.mark.slow
+def test_one_byte_of_the_weights_is_asked_anew_a_log_level_and_a_place_are_not(launch, tmp_path):
+    """The file of the rule is all that the scripted model loads."""
+    arguments = ("--tasks", "pragmatch_pm", "--use_cache", str(tmp_path / "cache"))
+    first = launch(*arguments, "--output_path", "one", rule="'No'")
+    assert first.returncode == 0, first.stderr
+    assert sum(asked(first)) == 18
+    more = ("--verbosity", "DEBUG", "--output_path", "two", "--log_samples")
+    same = launch(*arguments, *more, rule="'No'")
+    assert same.returncode == 0, same.stderr
+    assert not asked(same)
+    retrained = launch(*arguments, "--output_path", "three", rule="'No' ")
+    assert sum(asked(retrained)) == 18
+    one, two, three = (
+        json.loads(path.read_text())["config"]["pragclash"]["weights"]
+        for name in ("one", "two", "three")
+        for path in (tmp_path / name).rglob("*_results.json")
+    )
+    assert one == two != three
+    assert one["rule"].startswith("sha256:")
+    assert set(one) == {"rule"}
+    for path in (tmp_path / "cache").rglob("*.db"):
+        path.write_bytes(path.read_bytes()[:5000])
+    damaged = launch(*arguments, "--output_path", "three", rule="'No' ")
+    assert damaged.returncode == 0, damaged.stderr
+    assert "cache.db is damaged" in damaged.stderr + damaged.stdout
+    assert (tmp_path / "cache" / "cache.db.damaged-1").is_file()
+    assert not asked(damaged), "the log beside the run's database has the answers"
 
 
 @pytest.mark.slow
 def test_failed_requests_are_asked_again_not_replayed_from_the_cache(launch, tmp_path):
     arguments = ("--tasks", "pragmatch_pm", "--use_cache", str(tmp_path / "cache"))
-    assert launch(*arguments, rule=f"{FAILED!r} if i == 3 else 'No'").returncode == 1
-    again = launch(*arguments, rule="'No'")
+    # The same rule both times: a changed file among the arguments is another model.
+    rule = f"{FAILED!r} if i == 3 and {FIRST} else 'No'"
+    assert launch(*arguments, rule=rule, FIRST="1").returncode == 1
+    again = launch(*arguments, rule=rule)
     assert again.returncode == 0, again.stderr
-    assert "asked 1\n" in again.stderr
+    assert asked(again) == [1]
 
 
 @pytest.mark.slow
 def test_a_killed_run_goes_on_with_what_it_had(launch, tmp_path):
     arguments = ("--tasks", "pragmatch_pm", "--use_cache", str(tmp_path / "cache"))
-    dies = "__import__('os')._exit(9) if d['image_id'] == 'pic5' else 'No'"
-    assert launch(*arguments, rule=dies, PORTION="4").returncode == 9
-    again = launch(*arguments, rule="'No'", PORTION="4")
+    rule = f"__import__('os')._exit(9) if d['image_id'] == 'pic5' and {FIRST} else 'No'"
+    assert launch(*arguments, rule=rule, PORTION="4", FIRST="1").returncode == 9
+    again = launch(*arguments, rule=rule, PORTION="4")
     assert again.returncode == 0, again.stderr
-    asked = [int(line.split()[1]) for line in again.stderr.splitlines() if line[:6] == "asked "]
-    assert asked == [4, 4, 2], "pictures 0 to 3 were saved, 4 died with 5"
+    assert asked(again) == [4, 4, 2], "pictures 0 to 3 were saved, 4 died with 5"
 
 
 @hypothesis.given(st.lists(st.sampled_from("abcdef")), st.integers(1, 5))
 def test_portions_hold_every_request_once_and_split_no_picture(pictures, size):
-    found = portions(pictures, size)
+    groups, found = grouped(pictures), []
+    while groups:
+        found.append(take(groups, size))
     assert sorted(i for portion in found for i in portion) == list(range(len(pictures)))
     assert all(len(portion) >= size for portion in found[:-1])
     where = {pictures[i]: n for n, portion in enumerate(found) for i in portion}
@@ -459,8 +498,18 @@ def test_every_place_the_launcher_reaches_into_the_harness_is_there():
     assert callable(evaluator.simple_evaluate)
     assert callable(evaluator.evaluate)
     assert callable(response_cache._extract_content_hash)
-    for name in ("_is_valid_response", "_log_to_audit", "execute"):
+    for name in (
+        "_is_valid_response",
+        "_log_to_audit",
+        "_lookup",
+        "_store",
+        "_distributed_barrier",
+    ):
         assert callable(getattr(response_cache.ResponseCache, name))
+    for name in ("create", "execute", "finalize"):
+        assert callable(getattr(response_cache.ResponseCache, name))
+    made = inspect.signature(response_cache.ResponseCache.create).parameters
+    assert made["model_args"].kind is inspect.Parameter.KEYWORD_ONLY
     log = inspect.signature(response_cache.ResponseCache._log_to_audit)
     assert list(log.parameters)[6] == "response"
 
