@@ -125,4 +125,6 @@ def test_every_table_of_the_released_files_is_what_it_was(name, released):
 
 
 def test_every_table_is_pinned():
-    assert set(pinned("tables_detector")) == set(pinned("tables_released")) == set(tables())
+    # Tables that came later have nothing to be compared with.
+    later = {"table_prompts"}
+    assert set(pinned("tables_detector")) == set(pinned("tables_released")) == set(tables()) - later

@@ -121,6 +121,9 @@ def _beyond(found: Mapping[str, Estimate]) -> list[str]:
     excess, independence = found.get("pair_excess"), _value(found, "independence")
     if excess is None or excess.low is None or excess.high is None or independence is None:
         return []
+    if independence in (0, 1):
+        # Nothing is left for pairs to be better or worse at.
+        return []
     if excess.low <= 0 <= excess.high:
         return [
             "Pairs come right about as often as they would if P and M had nothing to do with each "

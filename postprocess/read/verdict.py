@@ -235,7 +235,9 @@ def _taken_back(found: Sequence[Sentence], chosen: _Statement) -> bool:
 def _speaks_of_other(sentence: Sentence) -> bool:
     """Whether what follows the sentence is supposed, or somebody else's words."""
     words = [word for word in sentence.words if word not in WORDS["openers"]]
-    supposes = holds("supposing", words[:1]) and "," not in sentence.body
+    # "Without a picture there is nothing to compare." regrets, and supposes nothing.
+    regrets = words[:1] == ["without"] and {"nothing", "cannot", "can't"} & set(words)
+    supposes = holds("supposing", words[:1]) and "," not in sentence.body and not regrets
     heads = sentence.body.rstrip(" *_`").endswith(":") and holds("quoting supposed_in", words)
     breaks = sentence.mark.startswith("\n") and not holds("labels", words)
     return supposes or heads or (breaks and holds("leading_on", words[-1:]))

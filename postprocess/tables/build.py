@@ -56,6 +56,7 @@ def build(name: str, runs: Runs, options: Options = DEFAULT) -> Table:
     builder = Builder(name, runs.runs, options, identities.marks, maker.tasks)
     table = maker.make(builder)
     notes = [*identities.notes, *selected, *table.notes, *builder.remarks, *_limits(used)]
+    notes += _same_pictures(used)
     notes += _read_by(used)
     if options.exclude and any(owner(task).second_view for task in maker.tasks):
         notes.append(
@@ -299,6 +300,23 @@ def _mixed_message(
         "figures of different data, prompts or settings do not belong in one table: "
         f"{'; '.join(parts)}. Choose among the --runs, or pass --mix to have the rows marked"
     )
+
+
+def _same_pictures(used: Sequence[tuple[Run, TaskRun]]) -> list[str]:
+    """What is said where one picture was shown under several ids, as if it were several."""
+    notes = []
+    for run, task in used:
+        shown: dict[str, set[str]] = {}
+        for record in task.records:
+            if record.get("picture_sha"):
+                shown.setdefault(str(record["picture_sha"]), set()).add(str(record["image_id"]))
+        ids = sum(len(names) for names in shown.values())
+        if len(shown) < ids:
+            notes.append(
+                f"{run.label}, {task.task}: {ids} image ids show {len(shown)} distinct pictures: "
+                "its intervals are too narrow; pragclash validate names them"
+            )
+    return notes
 
 
 def _limits(used: Sequence[tuple[Run, TaskRun]]) -> list[str]:

@@ -107,6 +107,21 @@ def test_plain_rates_have_wilsons_interval_and_the_others_a_score_interval():
     assert got["f1"] == intervals.f1(tp, fp, fn)
 
 
+@pytest.mark.parametrize("right", [(1, 1), (0, 0), (1, 0), (0, 1)])
+@pytest.mark.parametrize("n", [1, 2, 19])
+def test_no_figure_is_without_an_interval_however_much_pictures_agree(right, n):
+    answers = [
+        answer(i, slot, told, float(told == (slot == "P")))
+        for i in range(n)
+        for slot, told in zip("PM", right, strict=True)
+    ]
+    for name, one in table(answers, metrics.PM).items():
+        # A threshold needs other pictures to be chosen on.
+        if metrics.METRICS[name].kind != "count" and (n, name) != (1, "threshold_accuracy"):
+            assert one.low <= one.value <= one.high, name
+            assert one.high > one.low, name
+
+
 def test_independence_is_the_product_and_excess_what_pairs_add():
     rights = [(1, 1)] * 3 + [(0, 0)] * 3
     got = table(pairs(rights), metrics.PM)
@@ -125,8 +140,12 @@ def test_figures_of_scores_are_those_of_the_scored_items():
     s, labels, where = metrics.scored_items(metrics.frame(answers, metrics.PM))
     assert got["n_scored"].value == 30
     assert got["auroc"].value == pytest.approx(roc_auc_score(labels, s))
-    assert got["auroc"].method == "jackknife"
-    assert got["auroc"].low < got["auroc"].value < got["auroc"].high
+    again = intervals.over_pictures(
+        lambda w: np.array([roc_auc_score(labels, s, sample_weight=one[where]) for one in w]),
+        30,
+        spread=intervals.auroc_spread,
+    )
+    assert got["auroc"][:4] == pytest.approx(again[:4])
     assert got["ece"].value == pytest.approx(scores.calibration(s, labels).ece)
     right = scores.cross_fit(s, labels, where, 30)
     assert got["threshold_accuracy"].value == pytest.approx(right.mean())

@@ -1,6 +1,7 @@
 """What may stand in a table, and beside what: the paper's numbers, failed runs, other settings."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,14 +11,14 @@ from postprocess.publish.report_data import payload
 from postprocess.read.fates import fates
 from postprocess.response.line import failure_text
 from postprocess.runs.folder import read_runs
-from postprocess.tables.build import MixedError, build
+from postprocess.tables.build import MixedError, _same_pictures, build
 from postprocess.tables.formats import render
 from postprocess.tables.model import Options
 from pragclash.cli import main
 from tests.postprocess import synthetic
 from tests.postprocess.run_folders import write_run
 
-FAST = Options(draws=20)
+FAST = Options()
 BASE = "backend=llava_hf,pretrained=llava-hf/llava-1.5-7b-hf"
 OPEN = ("clash_open", "clash_open_original")
 OWN = '{"generation": {"max_new_tokens": 16, "temperature": 0}}'
@@ -247,7 +248,7 @@ def test_exact_agreement_counts_equal_flags_alone(tmp_path):
 def test_the_commands_take_the_views(tmp_path, capsys):
     records = synthetic.clash("clash_open_judge", lambda n: "a conflict", judges=judged)
     write_run(tmp_path, {"clash_open_judge": records}, model="m", model_args="")
-    views = ["--runs", str(tmp_path), "--judges", "two,three", "--inferred", "--draws", "20"]
+    views = ["--runs", str(tmp_path), "--judges", "two,three", "--inferred"]
     assert main.run(["tables", "clash-judge", *views]) == 0
     told = "judges two, three (as asked for), which judged 20 of 20 answers"
     assert told in capsys.readouterr().out
@@ -259,7 +260,7 @@ def test_the_commands_take_the_views(tmp_path, capsys):
 def test_rates_are_printed_as_the_paper_does_where_that_is_asked(tmp_path):
     runs = read_runs([clash_run(tmp_path)])
     plain = model_row(build("clash-finetune", runs, FAST)).cells
-    styled = build("clash-finetune", runs, FAST._replace(paper_style=True, draws=1000))
+    styled = build("clash-finetune", runs, FAST._replace(paper_style=True))
     cells = model_row(styled).cells
     for key in ("conflict", "overall", "image_on_originals", "false_alarms"):
         mean, _, sd = cells[key].printed.partition(" ± ")
@@ -290,3 +291,16 @@ def test_a_refused_run_is_in_no_part_of_a_report(tmp_path):
     assert page["models"] == ["up"]
     assert any("all 50 answers are failed" in problem for problem in page["problems"])
     assert not any(line.startswith("down") for line in page["headline"])
+
+
+def test_one_picture_under_two_ids_is_told_under_the_table():
+    def told(*pictures):
+        records = [{"image_id": str(i), "picture_sha": x} for i, x in enumerate(pictures)]
+        return _same_pictures(
+            [(SimpleNamespace(label="m"), SimpleNamespace(task="t", records=records))]
+        )
+
+    assert told("a", "b", "c") == []
+    assert told(None, None) == []
+    (note,) = told("a", "b", "a")
+    assert note.startswith("m, t: 3 image ids show 2 distinct pictures")

@@ -45,7 +45,7 @@ def page(tmp_path, fingerprint, *extra):
     parser = argparse.ArgumentParser()
     report.add_arguments(parser)
     out = tmp_path / "report.html"
-    argv = ["--runs", tmp_path / "run", "--out", out, "--force", "--draws", "20", *extra]
+    argv = ["--runs", tmp_path / "run", "--out", out, "--force", *extra]
     assert report.run(parser.parse_args([str(a) for a in argv])) == 0
     return out.read_text(encoding="utf-8")
 
