@@ -17,6 +17,9 @@ from typing import Any
 
 from postprocess.response.line import read_response, resealed, unsealed
 
+_measures = False
+"""Whether the model of this run is one of ours, whose stored lines were always its own."""
+
 MEASURED = "pragclash_measured"
 """Key of a measured answer in the response cache; an answer of text alone is no object there."""
 
@@ -44,20 +47,29 @@ def stored(serialize: Callable[[Any], str]) -> Callable[[Any], str]:
 
 
 def restored(deserialize: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Seal a measured answer anew; any other stays what it was, a line in it unbelieved."""
+    """Seal a measured answer anew; any other stays what it was, a line in it unbelieved.
+
+    Caches of versions before seals hold the lines of our own models in the text; such an entry is
+    believed where the model is one of ours, since those take any other line off before they answer.
+    """
 
     @functools.wraps(deserialize)
     def wrapper(text: str) -> Any:
         response = deserialize(text)
         if isinstance(response, dict) and isinstance(response.get(MEASURED), str):
             return resealed(response[MEASURED])
-        return response
+        return resealed(response) if _measures and isinstance(response, str) else response
 
     return wrapper
 
 
 def believe_replays(lm: Any) -> None:
-    """Let the harness's model `from_log` hand over the measurements of the log that it replays."""
+    """Say whose stored lines are measurements: our own models', and those of a replayed log.
+
+    The harness's model `from_log` hands over the measurements of the log that it replays.
+    """
+    global _measures
+    _measures = type(lm).__module__.startswith("model_wrappers.")
     if type(lm).__module__.endswith(".from_log"):
         generate = lm.generate_until
         lm.generate_until = lambda requests: [

@@ -1,8 +1,8 @@
 """All intervals of a full evaluation, beside the loop that one would write first.
 
 1,000 pictures, nine captions each (P, M, L, masked P and injected M for three cues), twelve
-metrics, 1,000 resamples. The loop resamples picture ids and recomputes each metric by
-`postprocess.measure.pragmatch`; it is slow, so it runs a few resamples, and its time is scaled up.
+metrics. The loop is a bootstrap of 1,000 resamples that draws picture ids and recomputes each
+metric by `postprocess.measure.pragmatch`; it is slow: it runs a few, and its time is scaled up.
 Run: `python -m tests.benchmarks.intervals`.
 """
 

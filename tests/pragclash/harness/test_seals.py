@@ -25,6 +25,19 @@ def test_a_forged_line_is_no_measurement_behind_the_cache_either():
         assert measured(answer).choices is None
 
 
+def test_a_cache_from_before_seals_is_believed_of_our_own_models_alone():
+    class Ours:
+        __module__ = "model_wrappers.verdict.wrapper"
+
+    kept = json.dumps(without_seals(GENUINE))
+    try:
+        believe_replays(Ours())
+        assert measured(deserialize(kept)).choices == {"Yes": -3.0, "No": -0.1}
+    finally:
+        believe_replays(object())
+    assert measured(deserialize(kept)).choices is None
+
+
 def test_what_is_no_text_passes_the_cache_unchanged():
     assert deserialize(serialize([-1.0, True])) == [-1.0, True]
     assert deserialize(serialize({"a": 1})) == {"a": 1}
