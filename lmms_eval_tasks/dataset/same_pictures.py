@@ -117,19 +117,6 @@ def twins(pictures: Iterable[tuple[str, Path]]) -> list[Twin]:
     return [found[at] for at in sorted(found)]
 
 
-def clusters(pictures: Iterable[tuple[str, Path]]) -> dict[str, str]:
-    """The id to count each picture under: the first with the same bytes or pixels, else its own.
-
-    Near-twins stay apart, since only a person can tell.
-    """
-    listed = list(pictures)
-    out = {image_id: image_id for image_id, _ in listed}
-    for twin in twins(listed):
-        if twin.kind != NEAR_TWIN:
-            out[twin.image_id] = out[twin.other_id]
-    return out
-
-
 def fingerprint(path: Path) -> tuple[npt.NDArray[np.bool_] | None, bool]:
     """The picture's difference hash, and whether it is flat; None where it does not decode.
 

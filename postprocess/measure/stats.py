@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import binomtest, norm
+from scipy.stats import norm
 
 DRAWS = 1000
 """Resamples of a bootstrap, as in the CLASH paper."""
@@ -45,16 +45,6 @@ class Estimate(NamedTuple):
     """`wilson`, `bootstrap` or `none`."""
     se: float | None = None
     """Standard error: of the binomial beside Wilson's interval, else that of the resamples."""
-
-
-class McNemar(NamedTuple):
-    """Two models on the same units: where one was right and the other wrong."""
-
-    only_a: int
-    only_b: int
-    n: int
-    p_value: float
-    """Exact and two-sided; 1 where the models never differ."""
 
 
 EMPTY = Estimate(None, None, None, 0, "none")
@@ -225,31 +215,6 @@ def bootstrap_ratio(
     sums = resampled_sums(counts, draws, seed)
     value = float(total[0] / total[1]) if total[1] else None
     return bootstrap(value, ratio(sums[:, 0], sums[:, 1]), len(counts), level)
-
-
-def mcnemar(right_a: npt.ArrayLike, right_b: npt.ArrayLike) -> McNemar:
-    """The exact test of two models on the same units.
-
-    Only units on which one model is right and the other wrong say anything. The units must be
-    independent: groups of one picture are, its captions are not quite, so a p value over captions
-    is a second view and the one over groups the first.
-
-    Args:
-        right_a: Shape (units,), 1 where model A was right.
-        right_b: Shape (units,), 1 where model B was right, in the same order.
-
-    Source: McNemar 1947; the binomial form, `scipy.stats.binomtest` on the discordant units.
-
-    >>> mcnemar([1, 1, 1, 0], [0, 0, 0, 0])
-    McNemar(only_a=3, only_b=0, n=4, p_value=0.25)
-    """
-    a, b = _one_dimensional(right_a) > 0, _one_dimensional(right_b) > 0
-    if len(a) != len(b):
-        raise ValueError(f"two models on the same units, but {len(a)} and {len(b)} units")
-    only_a, only_b = int((a & ~b).sum()), int((b & ~a).sum())
-    discordant = only_a + only_b
-    p = float(binomtest(only_a, discordant, 0.5).pvalue) if discordant else 1.0
-    return McNemar(only_a, only_b, len(a), p)
 
 
 def _one_dimensional(values: npt.ArrayLike) -> Floats:

@@ -48,7 +48,6 @@ class Submission(NamedTuple):
     availability: str = "unknown"
     deployment: str = "unknown"
     with_text: bool = False
-    draws: int = stats.DRAWS
     seed: int = stats.SEED
 
 

@@ -16,8 +16,9 @@ from postprocess.measure import clash_counts as clash_metrics
 from postprocess.measure import judges as judging
 from postprocess.measure.clash import ClashAnswer
 from postprocess.measure.clash_counts import Judged, Rate
+from postprocess.measure.intervals import ratio
 from postprocess.measure.paper_bootstrap import PaperBootstrap, paper_bootstrap
-from postprocess.measure.stats import DRAWS, SEED, Estimate, bootstrap_ratio, wilson
+from postprocess.measure.stats import DRAWS, SEED, Estimate, wilson
 from postprocess.read.matching import prediction_text
 from postprocess.record.clash import clash_record
 from postprocess.record.pragmatch import pragmatch_record
@@ -297,25 +298,22 @@ def _figures(
 ) -> dict[str, Figure]:
     """Figures of several flags over the same rows.
 
-    Rows that share a picture are not independent: there the interval is a bootstrap over pictures
-    instead of Wilson's.
+    Rows that share a picture are not independent: there the interval is that of a ratio over
+    pictures instead of Wilson's.
     """
-    # Sorted, so that the order of the rows does not choose the resamples.
-    rows = sorted(zip(pictures, *flags.values(), strict=True))
+    # Sorted, so that the order of the rows does not choose the resamples of the paper's bootstrap.
     papers = paper_bootstrap(sorted(zip(*flags.values(), strict=True)), draws, seed)
-    shared = len(set(pictures)) < len(rows)
+    size = Counter(pictures)
     figures = {}
-    for place, (name, held) in enumerate(flags.items(), start=1):
+    for (name, held), paper in zip(flags.items(), papers, strict=True):
         rate = Rate(sum(held), len(held))
         interval = wilson(rate.held, rate.n)
-        if shared:
-            top: Counter[str] = Counter()
-            for row in rows:
-                top[row[0]] += row[place]
-            size = Counter(pictures)
-            counts = [top[picture] for picture in top], [size[picture] for picture in top]
-            interval = bootstrap_ratio(*counts, draws=draws, seed=seed)
-        figures[name] = Figure(rate, interval, papers[place - 1])
+        if len(size) < rate.n:
+            top = dict.fromkeys(size, 0)
+            for picture, value in zip(pictures, held, strict=True):
+                top[picture] += value
+            interval = ratio(list(top.values()), list(size.values()))
+        figures[name] = Figure(rate, interval, paper)
     return figures
 
 

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 from sklearn.metrics import roc_auc_score, roc_curve
-from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 from statsmodels.stats.proportion import proportion_confint
 
 from postprocess.measure import scores, stats
@@ -119,33 +118,12 @@ def test_one_picture_gives_a_figure_without_an_interval():
     assert stats.bootstrap_ratio([], []) == stats.EMPTY
 
 
-@given(
-    st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60),
-)
-@settings(deadline=None)
-def test_mcnemar_equals_statsmodels(pairs):
-    a, b = zip(*pairs, strict=True)
-    got = stats.mcnemar(a, b)
-    table = [
-        [sum(x and y for x, y in pairs), sum(x and not y for x, y in pairs)],
-        [sum(y and not x for x, y in pairs), sum(not x and not y for x, y in pairs)],
-    ]
-    want = 1.0 if got.only_a + got.only_b == 0 else statsmodels_mcnemar(table, exact=True).pvalue
-    assert got.p_value == pytest.approx(want, abs=1e-9)
-    assert stats.mcnemar(b, a) == (got.only_b, got.only_a, got.n, pytest.approx(got.p_value))
-
-
 def test_the_standard_error_of_a_rate_and_of_its_resamples_agree():
     right = np.random.default_rng(5).random(400) < 0.3
     plain = stats.wilson(int(right.sum()), 400)
     resampled = stats.bootstrap_ratio(right, np.ones(400))
     assert plain.se == pytest.approx((plain.value * (1 - plain.value) / 400) ** 0.5)
     assert resampled.se == pytest.approx(plain.se, rel=0.1)
-
-
-def test_mcnemar_refuses_other_units():
-    with pytest.raises(ValueError, match="2 and 1 units"):
-        stats.mcnemar([1, 0], [1])
 
 
 def test_calibration_equals_a_plain_loop():

@@ -11,6 +11,7 @@ import pytest
 
 from postprocess.measure.clash import answers_of, figure, metrics_for
 from postprocess.response.line import attach_response
+from postprocess.runs import rescoring
 from postprocess.runs.folder import read_runs
 from postprocess.runs.prediction_files import read_samples, read_source
 from postprocess.runs.rescoring import TwinError, score
@@ -338,7 +339,7 @@ def test_rows_that_share_a_picture_get_an_interval_over_pictures(release):
 
     (task,) = score_source(read_source(altered(release, share))).tasks.values()
     interval = task.figures["image"].interval
-    assert (interval.method, interval.n) == ("bootstrap", 4)
+    assert (interval.method, interval.n) == ("score", 4)
 
 
 def test_a_written_run_is_read_back_whole(release, tmp_path):
@@ -597,3 +598,11 @@ def test_a_row_is_left_as_it_was(release):
     before = copy.deepcopy(source.rows)
     score_source(source, draws=2)
     assert source.rows == before
+
+
+@pytest.mark.parametrize("held", [0, 1])
+def test_a_unanimous_rate_over_shared_pictures_has_an_interval(held):
+    figures = rescoring._figures({"conflict": [held] * 6}, ["a", "a", "b", "c", "d", "e"], 5, 1)
+    interval = figures["conflict"].interval
+    assert (interval.value, interval.n) == (held, 5)
+    assert interval.high - interval.low > 0.3
